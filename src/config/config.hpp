@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+// A run, as the deck and the command line describe it: typed, checked, nothing left to parse.
+#pragma once
+
+#include "config/architecture.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace minisp::config {
+
+enum class System { single, data_parallel, ulysses, basp };
+enum class Precision { fp64, fp32 };
+enum class OptimizerKind { sgd, adamw };
+enum class DataSource { synthetic, tokens, text };
+enum class TokenType { uint16, uint32 };
+
+struct DataConfig {
+  DataSource source = DataSource::synthetic;
+  std::string file;                          ///< tokens, text
+  TokenType token_type = TokenType::uint16;  ///< tokens
+  std::int64_t end_of_document = -1;         ///< token that ends a document; -1: rows are one document
+  double mean_document_length = 0;           ///< synthetic: 0 means no documents
+  std::uint64_t seed = 1;
+};
+
+struct TrainConfig {
+  std::int64_t steps = 20;              ///< timed steps
+  std::int64_t warmup_steps = 2;        ///< steps before the timed ones; they train as well
+  std::int64_t batch = 2;               ///< B: sequences of one micro-step over all ranks
+  std::int64_t sequence_length = 1024;  ///< S
+  std::int64_t accumulation = 1;        ///< micro-steps an optimizer step
+  Precision precision = Precision::fp32;
+  OptimizerKind optimizer = OptimizerKind::adamw;
+  double learning_rate = 3e-4;
+  std::int64_t learning_rate_warmup = 0;  ///< steps of linear warm-up
+  std::int64_t learning_rate_decay = 0;   ///< steps of cosine decay after it, 0: constant
+  double learning_rate_minimum = 0;       ///< floor of the cosine
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
+  double clip = 1.0;       ///< global gradient norm, 0: off
+  std::uint64_t seed = 1;  ///< initial weights
+  double initial_standard_deviation = 0.02;
+};
+
+struct ParallelConfig {
+  System system = System::single;
+  std::int64_t sequence_degree = 0;  ///< K; 0: all ranks under ulysses, N/B under basp
+  bool deterministic = true;         ///< reductions over ranks in rank order
+};
+
+struct VerifyConfig {
+  bool enabled = true;  ///< the self-check before the timed steps
+};
+
+struct OutputConfig {
+  std::string file;        ///< HDF5, empty: none
+  bool overwrite = false;  ///< replace a file that exists
+  bool activations = false, logits = false, gradients = false, weights = false;  ///< of the last step
+};
+
+struct Config {
+  std::string deck_file;               ///< as given on the command line
+  std::string deck_text;               ///< the whole deck, for provenance
+  std::vector<std::string> overrides;  ///< "key=value" as given
+  std::string model_folder;            ///< Hugging Face folder, empty: a preset
+  bool random_weights = true;          ///< false: from model_folder's safetensors
+  Architecture model;
+  DataConfig data;
+  TrainConfig train;
+  ParallelConfig parallel;
+  VerifyConfig verify;
+  OutputConfig output;
+};
+
+const char* to_string(System system);
+const char* to_string(Precision precision);
+const char* to_string(OptimizerKind kind);
+const char* to_string(DataSource source);
+
+}  // namespace minisp::config

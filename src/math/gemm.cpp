@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "math/gemm.hpp"
+
+#include <stdexcept>
+#include <type_traits>
+
+#ifdef MINISP_HAVE_KOKKOS_KERNELS
+#include <KokkosBlas3_gemm.hpp>
+#else
+#include <cblas.h>
+#endif
+#ifdef MINISP_HAVE_ONEDNN
+#include <dnnl.h>
+
+#include <omp.h>
+#endif
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+namespace minisp::math {
+
+namespace {
+
+constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible;
+
+template <class T>
+constexpr bool uses_onednn =
+#ifdef MINISP_HAVE_ONEDNN
+    on_host&& std::is_same_v<T, float>;
+#else
+    false;
+#endif
+
+template <class T>
+void check_shapes(Op op_a, Op op_b, const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c) {
+  const auto m = op_a == Op::none ? a.extent(0) : a.extent(1);
+  const auto k = op_a == Op::none ? a.extent(1) : a.extent(0);
+  const auto k_b = op_b == Op::none ? b.extent(0) : b.extent(1);
+  const auto n = op_b == Op::none ? b.extent(1) : b.extent(0);
+  if (k != k_b || c.extent(0) != m || c.extent(1) != n)
+    throw std::invalid_argument(
+        fmt::format("gemm: op(A) {}x{}, op(B) {}x{}, C {}x{}", m, k, k_b, n, c.extent(0), c.extent(1)));
+}
+
+#ifdef MINISP_HAVE_ONEDNN
+void gemm_onednn(Op op_a, Op op_b, float alpha, const Matrix<const float>& a, const Matrix<const float>& b,
+                 float beta, const Matrix<float>& c) {
+  const auto letter = [](Op op) { return op == Op::none ? 'N' : 'T'; };
+  const dnnl_dim_t k = op_a == Op::none ? a.extent(1) : a.extent(0);
+  const auto status = dnnl_sgemm(letter(op_a), letter(op_b), c.extent(0), c.extent(1), k, alpha, a.data(),
+                                 row_stride(a), b.data(), row_stride(b), beta, c.data(), row_stride(c));
+  if (status != dnnl_success)
+    throw std::runtime_error(fmt::format("oneDNN refused a matrix product (status {})", int(status)));
+}
+#endif
+
+template <class T>
+void gemm_blas(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
+               const Matrix<const T>& b, T beta, const Matrix<T>& c) {
+#ifdef MINISP_HAVE_KOKKOS_KERNELS
+  const char* letter_a = op_a == Op::none ? "N" : "T";
+  const char* letter_b = op_b == Op::none ? "N" : "T";
+#if KOKKOS_VERSION < 40000
+  exec.fence();  // the form with an execution space came with Kokkos Kernels 4.0
+  KokkosBlas::gemm(letter_a, letter_b, alpha, a, b, beta, c);
+#else
+  KokkosBlas::gemm(exec, letter_a, letter_b, alpha, a, b, beta, c);
+#endif
+#else
+  static_assert(on_host, "matrix products on a device need Kokkos Kernels");
+  exec.fence();
+  const auto op = [](Op o) { return o == Op::none ? CblasNoTrans : CblasTrans; };
+  const int m = static_cast<int>(c.extent(0)), n = static_cast<int>(c.extent(1));
+  const int k = static_cast<int>(op_a == Op::none ? a.extent(1) : a.extent(0));
+  const auto lda = static_cast<int>(row_stride(a)), ldb = static_cast<int>(row_stride(b)),
+             ldc = static_cast<int>(row_stride(c));
+  if constexpr (std::is_same_v<T, float>)
+    cblas_sgemm(CblasRowMajor, op(op_a), op(op_b), m, n, k, alpha, a.data(), lda, b.data(), ldb, beta,
+                c.data(), ldc);
+  else
+    cblas_dgemm(CblasRowMajor, op(op_a), op(op_b), m, n, k, alpha, a.data(), lda, b.data(), ldb, beta,
+                c.data(), ldc);
+#endif
+}
+
+}  // namespace
+
+template <class T>
+void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a, const Matrix<const T>& b,
+          T beta, const Matrix<T>& c) {
+  check_shapes(op_a, op_b, a, b, c);
+  if (c.extent(0) == 0 || c.extent(1) == 0) return;
+#ifdef MINISP_HAVE_ONEDNN
+  if constexpr (uses_onednn<T>) {
+    exec.fence();
+    gemm_onednn(op_a, op_b, alpha, a, b, beta, c);
+    return;
+  }
+#endif
+  gemm_blas(exec, op_a, op_b, alpha, a, b, beta, c);
+}
+
+template <class T>
+const char* gemm_backend() {
+  if (uses_onednn<T>) return "oneDNN";
+#ifdef MINISP_HAVE_KOKKOS_KERNELS
+  return on_host ? "Kokkos Kernels (BLAS)" : "Kokkos Kernels (device BLAS)";
+#else
+  return "BLAS";
+#endif
+}
+
+void limit_library_threads() {
+  const int threads = on_host ? static_cast<int>(Exec().concurrency()) : 1;
+  // OpenBLAS has no function in the BLAS standard for this; its own is looked up so that any BLAS links.
+  using SetThreads = void (*)(int);
+  if (auto* set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) set(threads);
+#ifdef MINISP_HAVE_ONEDNN
+  omp_set_num_threads(threads);
+#endif
+}
+
+template void gemm<float>(const Exec&, Op, Op, float, const Matrix<const float>&, const Matrix<const float>&,
+                          float, const Matrix<float>&);
+template void gemm<double>(const Exec&, Op, Op, double, const Matrix<const double>&,
+                           const Matrix<const double>&, double, const Matrix<double>&);
+template const char* gemm_backend<float>();
+template const char* gemm_backend<double>();
+
+}  // namespace minisp::math

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+// The one way to a matrix product. Backends: Kokkos Kernels (which calls BLAS on the host and cuBLAS on
+// CUDA), and on the host in fp32 oneDNN where the build has it: Debian's OpenBLAS falls back to a kernel
+// 5 times slower on processors it does not know, and elsewhere the two are level.
+#pragma once
+
+#include "util/views.hpp"
+
+namespace minisp::math {
+
+enum class Op { none, transpose };
+
+/// C = alpha op(A) op(B) + beta C, row-major, any row strides. With beta = 0, C is not read (it may hold
+/// NaN). Shapes: op(A) (m, k), op(B) (k, n), C (m, n); a mismatch throws std::invalid_argument. Empty m or
+/// n is no work; k = 0 scales C. Ordered after earlier work in `exec`.
+template <class T>
+void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a, const Matrix<const T>& b,
+          T beta, const Matrix<T>& c);
+
+/// The backend that serves type T: "oneDNN", "Kokkos Kernels (BLAS)", "BLAS".
+template <class T>
+const char* gemm_backend();
+
+/// Lets the host libraries use as many threads as Kokkos has (one under Serial). Call once after
+/// Kokkos::initialize: left alone they take every core of the node in every rank.
+void limit_library_threads();
+
+}  // namespace minisp::math

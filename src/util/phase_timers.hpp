@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+// Exclusive phase times of a step: a phase that opens inside another one stops the outer clock, so the
+// phases of a step add up to the step less what no phase covers.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace minisp {
+
+class PhaseTimers {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Entry {
+    std::string name;
+    double seconds = 0;  ///< exclusive, summed over calls
+    long calls = 0;
+  };
+
+  /// Opens phase `name` for the lifetime of the returned scope; also a Kokkos profiling region of that
+  /// name. Fences the default execution space at both ends, so that asynchronous kernels are counted where
+  /// they were started.
+  class Scope {
+   public:
+    Scope(PhaseTimers& timers, const char* name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    PhaseTimers& timers_;
+    int outer_;
+  };
+  [[nodiscard]] Scope phase(const char* name) { return Scope(*this, name); }
+
+  /// Phases in the order in which they were first opened.
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// Sum over the phases.
+  double total() const;
+  /// Sets every time and count to zero and keeps the names.
+  void reset();
+
+ private:
+  void charge_open_phase();
+  int find_or_add(const char* name);
+
+  std::vector<Entry> entries_;
+  int open_ = -1;  // index of the innermost open phase
+  Clock::time_point since_{};
+};
+
+}  // namespace minisp
