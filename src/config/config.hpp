@@ -22,7 +22,10 @@ struct DataConfig {
   std::string file;                          ///< tokens, text
   TokenType token_type = TokenType::uint16;  ///< tokens
   std::int64_t end_of_document = -1;         ///< token that ends a document; -1: rows are one document
-  double mean_document_length = 0;           ///< synthetic: 0 means no documents
+  std::int64_t row_stride = 0;               ///< tokens, text: from row to row; 0: sequence_length
+  double mean_document_length = 0;           ///< synthetic: mean tokens before the end token, 0: no documents
+  std::int64_t symbols = 256;                ///< synthetic: tokens in use (at most the vocabulary)
+  std::int64_t branching = 4;                ///< synthetic: successors of a token
   std::uint64_t seed = 1;
 };
 
@@ -66,6 +69,7 @@ struct Config {
   std::vector<std::string> overrides;  ///< "key=value" as given
   std::string model_folder;            ///< Hugging Face folder, empty: a preset
   bool random_weights = true;          ///< false: from model_folder's safetensors
+  std::vector<std::string> notes;      ///< what the user should know, a sentence each
   Architecture model;
   DataConfig data;
   TrainConfig train;
@@ -78,5 +82,6 @@ const char* to_string(System system);
 const char* to_string(Precision precision);
 const char* to_string(OptimizerKind kind);
 const char* to_string(DataSource source);
+const char* to_string(TokenType type);
 
 }  // namespace minisp::config
