@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+// TOML text as a flat list of "table.key" entries that know their line. Keeps the TOML library in one file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace minisp::config {
+
+/// A TOML value that is none of the four scalars: an array, a date, a table where a value belongs.
+struct OtherValue {
+  std::string type;
+};
+using Value = std::variant<std::int64_t, double, bool, std::string, OtherValue>;
+
+struct Entry {
+  std::string key;  ///< "train.steps"; "table." for a table without keys
+  Value value;
+  std::string where;      ///< "FILE:LINE" or "command line"
+  bool is_table = false;  ///< a table header with nothing in it
+};
+
+/// Throws Error (bad_input) with file and line where `text` is no TOML.
+std::vector<Entry> read_toml(const std::string& text, const std::string& name);
+
+/// "key=value" from the command line. A value that is not TOML becomes a string, and so does every value
+/// where `is_text(key)`. Throws Error (bad_input) where there is no '=' or no key.
+Entry read_override(const std::string& text, bool (*is_text)(const std::string& key));
+
+/// A string as TOML, quoted and escaped.
+std::string toml_quoted(const std::string& text);
+
+}  // namespace minisp::config
