@@ -20,6 +20,8 @@ target_compile_options(minisp_options INTERFACE
   -ffp-contract=fast
   # errno and floating-point traps are not observed anywhere; both keep loops from being vectorised.
   -fno-math-errno -fno-trapping-math)
+# mpi.h must not declare MPI's removed C++ bindings: they want a library of their own.
+target_compile_definitions(minisp_options INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 if(MINISP_ENABLE_WERROR)
   target_compile_options(minisp_options INTERFACE -Werror)
 endif()
