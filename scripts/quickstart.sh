@@ -44,4 +44,4 @@ read -r -a cmake_options <<<"${MINISP_CMAKE_OPTIONS:-}"
 # The tests are left out: they take longer to compile than the program. scripts/test.sh builds them.
 configure_and_build "$build" -DCMAKE_BUILD_TYPE=Release -DMINISP_ENABLE_TESTS=OFF \
   -DMINISP_ENABLE_BENCHMARKS=OFF ${cmake_options[@]+"${cmake_options[@]}"}
-exec "$repository/scripts/demo.sh" --program "$build/minisp" ${demo_options[@]+"${demo_options[@]}"}
+exec "$repository/scripts/demo.sh" --program "$build/src/minisp" ${demo_options[@]+"${demo_options[@]}"}
