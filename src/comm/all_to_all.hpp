@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+// Every rank sends a block to every rank: the exchange of tokens for heads.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "comm/measure.hpp"
+
+#include <memory>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+namespace minisp::comm {
+
+/// A started collective; keeps its views alive. wait() may be called again; the destructor waits.
+class Request {
+ public:
+  Request() = default;
+  Request(std::unique_ptr<Pending> pending, std::shared_ptr<const void> views)
+      : pending_(std::move(pending)), views_(std::move(views)) {}
+  Request(Request&&) noexcept = default;
+  Request& operator=(Request&& other) noexcept {
+    if (this != &other) {
+      finish();
+      pending_ = std::move(other.pending_);
+      views_ = std::move(other.views_);
+    }
+    return *this;
+  }
+  ~Request() { finish(); }
+
+  void wait() {
+    // The request is spent even when waiting fails: MPI has freed it.
+    const auto pending = std::move(pending_);
+    const auto views = std::move(views_);
+    if (pending) pending->wait();
+  }
+
+ private:
+  void finish() noexcept { wait(); }  // an error here ends the program: nobody is left to handle it
+
+  std::unique_ptr<Pending> pending_;
+  std::shared_ptr<const void> views_;
+};
+
+namespace detail {
+
+/// Bytes of one of `size` equal blocks, after checking what every all-to-all needs.
+template <class View>
+std::size_t all_to_all_block_bytes(const View& send, const View& receive, int size) {
+  if (send.size() != receive.size() || send.size() % static_cast<std::size_t>(size) != 0)
+    throw std::invalid_argument("all_to_all: buffers of equal size in one block a rank are needed");
+  if (!send.span_is_contiguous() || !receive.span_is_contiguous())
+    throw std::invalid_argument("all_to_all: contiguous buffers are needed");
+  return send.size() / static_cast<std::size_t>(size) * sizeof(typename View::value_type);
+}
+
+}  // namespace detail
+
+/// Block i of `receive` = block `rank` of rank i's `send`; a view is cut into size() equal blocks (Matrix: of
+/// rows). The buffers are distinct and contiguous. Sends one block to each other rank.
+template <class T>
+void all_to_all(const Communicator& communicator, const Exec& exec,
+                const std::type_identity_t<Vector<const T>>& send, const Vector<T>& receive) {
+  const auto bytes = detail::all_to_all_block_bytes<Vector<const T>>(send, receive, communicator.size());
+  measure(communicator, exec, "all_to_all", static_cast<Index>(bytes),
+          [&] { communicator.backend().all_to_all(exec, send.data(), receive.data(), bytes); });
+}
+template <class T>
+void all_to_all(const Communicator& communicator, const Exec& exec,
+                const std::type_identity_t<Matrix<const T>>& send, const Matrix<T>& receive) {
+  const auto bytes = detail::all_to_all_block_bytes<Matrix<const T>>(send, receive, communicator.size());
+  measure(communicator, exec, "all_to_all", static_cast<Index>(bytes),
+          [&] { communicator.backend().all_to_all(exec, send.data(), receive.data(), bytes); });
+}
+
+/// The same, started. `send` is left alone and `receive` not read until the request has been waited for. The
+/// ledger gets the call at once, without the seconds until the wait.
+template <class T>
+[[nodiscard]] Request start_all_to_all(const Communicator& communicator, const Exec& exec,
+                                       const std::type_identity_t<Vector<const T>>& send,
+                                       const Vector<T>& receive) {
+  const auto bytes = detail::all_to_all_block_bytes<Vector<const T>>(send, receive, communicator.size());
+  std::unique_ptr<Pending> pending;
+  measure(communicator, exec, "all_to_all", static_cast<Index>(bytes), [&] {
+    pending = communicator.backend().start_all_to_all(exec, send.data(), receive.data(), bytes);
+  });
+  return Request(std::move(pending), std::make_shared<std::pair<Vector<const T>, Vector<T>>>(send, receive));
+}
+
+}  // namespace minisp::comm
