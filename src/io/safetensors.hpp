@@ -4,9 +4,10 @@
 // Format of a file: 8 bytes n (little endian), n bytes of JSON {name: {dtype, shape, data_offsets}}, data.
 #pragma once
 
+#include "io/byte_file.hpp"
+
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,14 +23,14 @@ struct TensorInfo {
   std::int64_t bytes = 0;
 };
 
-/// One file, mapped read-only into memory. The header is checked when the file is opened: lengths, names,
-/// types, shapes against byte ranges, and that the ranges cover the data without overlap or gap, as the
-/// format demands. Every fault is an Error (bad_input) that names the file and the tensor.
+/// One file; tensors stay on disk until they are read. The header is checked when the file is opened:
+/// lengths, names, types, shapes against byte ranges, and that the ranges cover the data without overlap or
+/// gap, as the format demands. Every fault is an Error (bad_input) that names the file and the tensor.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   const std::map<std::string, TensorInfo>& tensors() const { return tensors_; }
 
   /// out[i] = element first + i of the tensor in row-major order, converted exactly from the stored type to
@@ -39,9 +40,7 @@ class SafetensorsFile {
   void read(const std::string& name, std::int64_t first, std::span<T> out) const;
 
  private:
-  std::string path_;
-  std::shared_ptr<const std::byte> data_;  ///< the mapping; unmapped with the last copy
-  std::int64_t size_ = 0;
+  ByteFile file_;
   std::map<std::string, TensorInfo> tensors_;
 };
 
