@@ -19,11 +19,13 @@ void layer_norm_forward(const Exec& exec, const Matrix<const T>& x, const Vector
                         const Vector<const T>& bias, double epsilon, const Matrix<T>& out,
                         const Vector<Accumulate<T>>& mean, const Vector<Accumulate<T>>& inverse_deviation);
 
-/// x += branch, then the norm of the new x: one pass where a residual addition meets a norm.
+/// sum = x + branch and out = the norm of sum, in one pass where a residual addition meets a norm; sum may be
+/// the same memory as x or branch.
 template <class T>
-void residual_layer_norm_forward(const Exec& exec, const Matrix<T>& x, const Matrix<const T>& branch,
+void residual_layer_norm_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& branch,
                                  const Vector<const T>& weight, const Vector<const T>& bias, double epsilon,
-                                 const Matrix<T>& out, const Vector<Accumulate<T>>& mean,
+                                 const Matrix<T>& sum, const Matrix<T>& out,
+                                 const Vector<Accumulate<T>>& mean,
                                  const Vector<Accumulate<T>>& inverse_deviation);
 
 /// out = again, bit for bit, from what was kept.

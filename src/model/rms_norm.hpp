@@ -17,11 +17,12 @@ template <class T>
 void rms_norm_forward(const Exec& exec, const Matrix<const T>& x, const Vector<const T>& weight,
                       double epsilon, const Matrix<T>& out, const Vector<Accumulate<T>>& inverse_rms);
 
-/// x += branch, then the norm of the new x: one pass where a residual addition meets a norm.
+/// sum = x + branch and out = the norm of sum, in one pass where a residual addition meets a norm; sum may be
+/// the same memory as x or branch.
 template <class T>
-void residual_rms_norm_forward(const Exec& exec, const Matrix<T>& x, const Matrix<const T>& branch,
-                               const Vector<const T>& weight, double epsilon, const Matrix<T>& out,
-                               const Vector<Accumulate<T>>& inverse_rms);
+void residual_rms_norm_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& branch,
+                               const Vector<const T>& weight, double epsilon, const Matrix<T>& sum,
+                               const Matrix<T>& out, const Vector<Accumulate<T>>& inverse_rms);
 
 /// out = again, bit for bit, from the kept inverse_rms: a backward pass makes it anew instead of keeping it.
 template <class T>

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+// Elementary functions without branches or table look-ups, so that compilers vectorise the loops that call
+// them (a call into the C library stops that). Errors: doc comment of each, measured in tests/unit/math.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace minisp::math {
+
+namespace detail {
+
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2, exp(r) = 1 + r + r^2 q(r), q the minimax
+// polynomial of exp(r)'s relative error (Remez). ln 2 is split in two so that x - n ln 2 is exact in its high
+// part. Adding 1.5 * 2^(mantissa bits) rounds to an integer and leaves that integer in the low bits.
+template <class T>
+struct ExponentialConstants;
+
+template <>
+struct ExponentialConstants<float> {
+  using Bits = std::int32_t;
+  static constexpr int mantissa_bits = 23;
+  static constexpr Bits exponent_bias = 127;
+  static constexpr float rounder = 12582912.0f;
+  static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+  static constexpr float lowest = -87.3365402f;  // ln of the smallest normal number
+  static constexpr float highest = 88.3762626f;  // n stays below 128
+  KOKKOS_INLINE_FUNCTION static float q(float r) {
+    return 0.499999934476f +
+           r * (0.166665206313f + r * (0.0416683880787f + r * (0.00836871691635f + r * 0.00138145972371f)));
+  }
+};
+
+template <>
+struct ExponentialConstants<double> {
+  using Bits = std::int64_t;
+  static constexpr int mantissa_bits = 52;
+  static constexpr Bits exponent_bias = 1023;
+  static constexpr double rounder = 6755399441055744.0;
+  static constexpr double ln2_high = 0.693147180369123816490, ln2_low = 1.90821492927058770002e-10;
+  static constexpr double lowest = -708.396418532264106;
+  static constexpr double highest = 709.4361393;
+  KOKKOS_INLINE_FUNCTION static double q(double r) {
+    const double r2 = r * r, r4 = r2 * r2;
+    const double q01 = 0.50000000000000106271 + r * 0.16666666666666412522;
+    const double q23 = 0.04166666666653015876 + r * 0.0083333333334944626093;
+    const double q45 = 0.0013888888943630069847 + r * 0.00019841269506576396734;
+    const double q67 = 0.000024801493098947544343 + r * 2.7557586375990773834e-6;
+    const double q89 = 2.7630248366114965044e-7 + r * 2.5000060913375838342e-8;
+    return (q01 + r2 * q23) + r4 * ((q45 + r2 * q67) + r4 * q89);
+  }
+};
+
+}  // namespace detail
+
+/// exp(x), within 1 unit in the last place. 0 where the result would be below the smallest normal number
+/// (exp(-inf) included), +inf above 2^127.5 (double: 2^1023.5), NaN for NaN.
+template <class T>
+KOKKOS_INLINE_FUNCTION T exponential(T x) {
+  using C = detail::ExponentialConstants<T>;
+  using Bits = typename C::Bits;
+  constexpr T log2_e = static_cast<T>(1.44269504088896340736);
+  const T shifted = x * log2_e + C::rounder;
+  const T n = shifted - C::rounder;
+  const T r = (x - n * C::ln2_high) - n * C::ln2_low;
+  const T mantissa = T(1) + (r + r * r * C::q(r));
+  Bits bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  // The integer n sits in the low bits; the shift pushes the rest of `shifted` out.
+  bits =
+      static_cast<Bits>(static_cast<std::make_unsigned_t<Bits>>(bits + C::exponent_bias) << C::mantissa_bits);
+  T power;
+  std::memcpy(&power, &bits, sizeof power);
+  const T result = mantissa * power;
+  const T floored = x < C::lowest ? T(0) : result;
+  return x > C::highest ? std::numeric_limits<T>::infinity() : floored;
+}
+
+/// 1 / (1 + exp(-x)), within 2 units in the last place (0 below -88, double: -709).
+template <class T>
+KOKKOS_INLINE_FUNCTION T sigmoid(T x) {
+  return T(1) / (T(1) + exponential(-x));
+}
+
+}  // namespace minisp::math

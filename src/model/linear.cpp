@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "model/linear.hpp"
+
+#include "math/column_sum.hpp"
+#include "math/gemm.hpp"
+#include "math/row_reduce.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace minisp::model {
+
+namespace {
+
+using math::Op;
+
+/// Number of column blocks in which x holds the `columns` columns of `rows` rows.
+template <class X>
+Index blocks_of(const X& x, Index rows, Index columns, const char* where) {
+  const Index x_rows = static_cast<Index>(x.extent(0)), x_columns = static_cast<Index>(x.extent(1));
+  const Index blocks = x_columns > 0 ? columns / x_columns : 0;
+  if (blocks * x_columns != columns || blocks * rows != x_rows)
+    throw std::invalid_argument(fmt::format("{}: x is {}x{}, not column blocks of {} rows by {} columns",
+                                            where, x_rows, x_columns, rows, columns));
+  return blocks;
+}
+
+/// y = or += the bias in every row.
+template <class T>
+void put_bias(const Exec& exec, const Vector<const T>& bias, Accumulation mode, const Matrix<T>& y) {
+  using A = Accumulate<T>;
+  const Index columns = static_cast<Index>(y.extent(1));
+  const bool add = mode == Accumulation::add;
+  Kokkos::parallel_for(
+      "minisp::linear::bias", math::row_teams(exec, static_cast<Index>(y.extent(0))),
+      KOKKOS_LAMBDA(const TeamMember& team) {
+        const T* const b = bias.data();
+        T* const row = &y(static_cast<Index>(team.league_rank()), 0);
+        math::for_columns(team, columns, [=](const Index c) {
+          row[c] = add ? static_cast<T>(static_cast<A>(row[c]) + static_cast<A>(b[c])) : b[c];
+        });
+      });
+}
+
+template <class T>
+T beta_of(Accumulation mode) {
+  return mode == Accumulation::add ? T(1) : T(0);
+}
+
+}  // namespace
+
+template <class T>
+void linear_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& weight,
+                    const Vector<const T>& bias, Accumulation mode, const Matrix<T>& y) {
+  const Index rows = static_cast<Index>(y.extent(0)), in = static_cast<Index>(weight.extent(1));
+  const Index blocks = blocks_of(x, rows, in, "linear_forward"), width = in / blocks;
+  if (bias.extent(0) > 0) {
+    put_bias<T>(exec, bias, mode, y);
+    mode = Accumulation::add;
+  }
+  for (Index b = 0; b < blocks; ++b) {
+    math::gemm<T>(exec, Op::none, Op::transpose, T(1), rows_of(x, b * rows, (b + 1) * rows),
+                  columns_of(weight, b * width, (b + 1) * width), beta_of<T>(mode), y);
+    mode = Accumulation::add;
+  }
+}
+
+template <class T>
+void linear_backward_input(const Exec& exec, const Matrix<const T>& dy, const Matrix<const T>& weight,
+                           Accumulation mode, const Matrix<T>& dx) {
+  const Index rows = static_cast<Index>(dy.extent(0)), in = static_cast<Index>(weight.extent(1));
+  const Index blocks = blocks_of(dx, rows, in, "linear_backward_input"), width = in / blocks;
+  for (Index b = 0; b < blocks; ++b)
+    math::gemm<T>(exec, Op::none, Op::none, T(1), dy, columns_of(weight, b * width, (b + 1) * width),
+                  beta_of<T>(mode), rows_of(dx, b * rows, (b + 1) * rows));
+}
+
+template <class T>
+void linear_backward_weight(const Exec& exec, const Matrix<const T>& dy, const Matrix<const T>& x,
+                            Accumulation mode, const Matrix<Accumulate<T>>& dweight) {
+  const Index rows = static_cast<Index>(dy.extent(0)), in = static_cast<Index>(dweight.extent(1));
+  const Index blocks = blocks_of(x, rows, in, "linear_backward_weight"), width = in / blocks;
+  for (Index b = 0; b < blocks; ++b)
+    math::gemm<T>(exec, Op::transpose, Op::none, T(1), dy, rows_of(x, b * rows, (b + 1) * rows),
+                  beta_of<T>(mode), columns_of(dweight, b * width, (b + 1) * width));
+}
+
+template <class T>
+void linear_backward_bias(const Exec& exec, const Matrix<const T>& dy, const Vector<Accumulate<T>>& workspace,
+                          const Vector<Accumulate<T>>& dbias) {
+  math::add_column_sums<T>(exec, dy, workspace, dbias);
+}
+
+#define MINISP_INSTANTIATE(T)                                                                              \
+  template void linear_forward<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&,             \
+                                  const Vector<const T>&, Accumulation, const Matrix<T>&);                 \
+  template void linear_backward_input<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&,      \
+                                         Accumulation, const Matrix<T>&);                                  \
+  template void linear_backward_weight<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&,     \
+                                          Accumulation, const Matrix<Accumulate<T>>&);                     \
+  template void linear_backward_bias<T>(const Exec&, const Matrix<const T>&, const Vector<Accumulate<T>>&, \
+                                        const Vector<Accumulate<T>>&);
+MINISP_INSTANTIATE(float)
+MINISP_INSTANTIATE(double)
+#undef MINISP_INSTANTIATE
+
+}  // namespace minisp::model
