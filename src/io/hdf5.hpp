@@ -15,8 +15,15 @@
 namespace minisp::io {
 
 /// Extents of an array, slowest first; empty for a scalar.
-using Shape = std::vector<std::uint64_t>;
-std::uint64_t elements_of(const Shape& shape);
+using Shape = std::vector<std::int64_t>;
+std::int64_t elements_of(const Shape& shape);
+
+/// A part of an array: `count` elements from `start` along every axis.
+struct Slab {
+  Shape start, count;
+};
+/// Cuts a slab into slabs of at most `limit` elements, which follow each other in its row-major order.
+std::vector<Slab> pieces_of(const Slab& slab, std::int64_t limit);
 
 /// Owns one HDF5 identifier. Move-only.
 template <herr_t (*Close)(hid_t)>
@@ -36,6 +43,8 @@ class H5Handle {
 
   hid_t get() const { return id_; }
   explicit operator bool() const { return id_ >= 0; }
+  /// Gives the identifier up without closing it.
+  hid_t release() { return std::exchange(id_, H5I_INVALID_HID); }
   /// Closes now; negative where HDF5 fails (a file's last bytes may reach the disk only here).
   herr_t close() {
     const hid_t id = std::exchange(id_, H5I_INVALID_HID);
@@ -53,19 +62,6 @@ using H5Space = H5Handle<H5Sclose>;
 using H5Type = H5Handle<H5Tclose>;
 using H5Properties = H5Handle<H5Pclose>;
 
-/// Turns off HDF5's printing of its error stack for the lifetime of the object (per thread).
-class QuietHdf5 {
- public:
-  QuietHdf5();
-  ~QuietHdf5();
-  QuietHdf5(const QuietHdf5&) = delete;
-  QuietHdf5& operator=(const QuietHdf5&) = delete;
-
- private:
-  H5E_auto2_t function_ = nullptr;
-  void* data_ = nullptr;
-};
-
 /// HDF5's innermost message about the last failed call of this thread.
 std::string hdf5_message();
 
@@ -80,9 +76,8 @@ H5File create_file(const std::string& path);
 bool exists(hid_t location, const std::string& path);
 /// Opens the group at `path`, made with all its parents where it is missing.
 H5Group make_group(hid_t location, const std::string& path);
-/// Paths of all datasets below `path`, relative to it, sorted; empty when `path` does not exist.
+/// Paths of all datasets (or groups) below `path`, relative to it, sorted; empty when `path` does not exist.
 std::vector<std::string> list_datasets(hid_t location, const std::string& path);
-/// The same for groups.
 std::vector<std::string> list_groups(hid_t location, const std::string& path);
 
 /// Attributes of `object` (a file stands for its root group). T: double, std::int64_t, bool (stored as 0 or
@@ -92,10 +87,12 @@ template <class T>
 void write_attribute(hid_t object, const std::string& name, const T& value);
 template <class T>
 T read_attribute(hid_t object, const std::string& name);
+inline void write_attribute(hid_t object, const std::string& name, const char* value) {
+  write_attribute(object, name, std::string(value));
+}
 bool has_attribute(hid_t object, const std::string& name);
-/// The same of the object at `path`.
-template <class T>
-T read_attribute_at(hid_t location, const std::string& path, const std::string& name);
+bool is_numeric_attribute(hid_t object, const std::string& name);
+std::vector<std::string> list_attributes(hid_t object);
 
 /// The `units` and `description` attributes that every dataset of miniSP has; dimensionless: "1".
 void describe(hid_t dataset, const std::string& units, const std::string& description);
@@ -103,11 +100,18 @@ void describe(hid_t dataset, const std::string& units, const std::string& descri
 /// HDF5 type of T in memory and in the file: double, float, std::int64_t, std::int32_t.
 template <class T>
 hid_t hdf5_type();
+template <>
+hid_t hdf5_type<double>();
+template <>
+hid_t hdf5_type<float>();
+template <>
+hid_t hdf5_type<std::int64_t>();
+template <>
+hid_t hdf5_type<std::int32_t>();
 
-/// Creates a dataset of the given shape (groups made as needed), contiguous, allocated at once, never filled.
+/// Creates a dataset of the given shape (groups made as needed), contiguous and never filled.
 template <class T>
-H5Dataset create_dataset(hid_t location, const std::string& path, const Shape& shape,
-                         const std::string& units, const std::string& description);
+H5Dataset create_dataset(hid_t location, const std::string& path, const Shape& shape);
 /// Creates and writes a whole dataset from `data`, elements_of(shape) values in row-major order.
 template <class T>
 void write_dataset(hid_t location, const std::string& path, const Shape& shape, const T* data,
@@ -115,7 +119,8 @@ void write_dataset(hid_t location, const std::string& path, const Shape& shape, 
 template <class T>
 void write_dataset(hid_t location, const std::string& path, const std::vector<T>& values,
                    const std::string& units, const std::string& description) {
-  write_dataset(location, path, Shape{values.size()}, values.data(), units, description);
+  write_dataset(location, path, Shape{static_cast<std::int64_t>(values.size())}, values.data(), units,
+                description);
 }
 /// One text (any length), or a list of texts.
 void write_text(hid_t location, const std::string& path, const std::string& text,
@@ -125,10 +130,11 @@ void write_texts(hid_t location, const std::string& path, const std::vector<std:
 
 H5Dataset open_dataset(hid_t location, const std::string& path);
 Shape shape_of(hid_t dataset);
-/// A numeric dataset as doubles (any stored number type converts), or the same of its elements
-/// [begin, begin + count) along the slowest axis.
+/// A numeric dataset, whole or in part, row-major; any stored number type converts.
 std::vector<double> read_doubles(hid_t location, const std::string& path);
-std::vector<double> read_rows(hid_t dataset, std::uint64_t begin, std::uint64_t count);
+std::vector<double> read_doubles(hid_t dataset, const Slab& slab);
+/// Selects a slab in a dataspace of an array.
+void select(hid_t space, const Slab& slab);
 std::vector<std::int64_t> read_integers(hid_t location, const std::string& path);
 std::string read_text(hid_t location, const std::string& path);
 std::vector<std::string> read_texts(hid_t location, const std::string& path);

@@ -19,11 +19,6 @@ namespace minisp::io {
 /// that hours of work do not end in this error.
 void check_output_path(const std::string& path, bool overwrite);
 
-/// A part of a global array: `count` elements from `start` along every axis.
-struct Slab {
-  std::vector<Index> start, count;
-};
-
 /// Written as PATH.partial, renamed to PATH by commit(). Until then a file at PATH stays as it is; without
 /// commit() the destructor removes the partial file. All members are collective over the communicator, and
 /// all ranks throw the same Error (agreed()) when one of them fails; after that the object only serves to be
@@ -42,7 +37,7 @@ class OutputFile {
   /// `shape`, `name`, `units` and `description` are the same on every rank. T: double, float, std::int64_t,
   /// std::int32_t.
   template <class T>
-  void write_global(const std::string& name, const std::vector<Index>& shape, const std::vector<Slab>& slabs,
+  void write_global(const std::string& name, const Shape& shape, const std::vector<Slab>& slabs,
                     const T* data, const std::string& units, const std::string& description);
 
   /// Lets rank 0 alone write with the functions of hdf5.hpp: everything small. `bytes` is an upper estimate
@@ -56,7 +51,10 @@ class OutputFile {
   const std::string& path() const { return path_; }
 
  private:
-  void open_in_parallel();
+  struct Description {
+    std::string name, units, text;
+  };
+  void open_in_parallel(bool create);
   void close_in_parallel();
   void reserve(std::uint64_t bytes);
   void together(const std::function<void()>& work);
@@ -65,8 +63,10 @@ class OutputFile {
   int rank_ = 0;
   std::string path_, partial_;
   bool overwrite_ = false;
-  bool committed_ = false;
-  H5File file_;  // open while ranks write together
+  bool keep_partial_ = false;
+  bool failed_together_ = false;
+  H5File file_;                            // open while all ranks write
+  std::vector<Description> descriptions_;  // of global arrays; written by rank 0 at the end
 };
 
 }  // namespace minisp::io

@@ -14,6 +14,8 @@ namespace minisp::io {
 
 /// Version of the layout; a reader may rely on what doc/output_format.md says for it.
 inline constexpr int result_format_version = 1;
+/// Value of the root attribute `format` of every result file.
+inline constexpr const char* result_format_name = "miniSP result";
 
 /// What the run was asked to do.
 struct InputRecord {
