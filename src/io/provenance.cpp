@@ -122,6 +122,10 @@ std::string command_line_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
+std::string version_text() {
+  return "miniSP " MINISP_VERSION " (commit " MINISP_COMMIT ")";
+}
+
 Provenance gather_provenance(MPI_Comm comm, const std::vector<std::string>& command_line) {
   Provenance p;
   p.version = MINISP_VERSION;

@@ -31,6 +31,9 @@ struct Provenance {
       environment;  ///< variables that change a run, as set on rank 0
 };
 
+/// "miniSP 0.1.0 (commit 0123456789ab)".
+std::string version_text();
+
 /// Collective over `comm`; the same on every rank (what differs between ranks is taken from rank 0, host
 /// names from all). Needs Kokkos.
 Provenance gather_provenance(MPI_Comm comm, const std::vector<std::string>& command_line);
