@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: the miniSP contributors
 # SPDX-License-Identifier: BSD-3-Clause
 # Flux:  flux batch --nodes=2 --nslots=16 --exclusive scripts/batch/flux.sh DECK [key=value ...]
-# One slot is one rank; MINISP names the program (default: build/src/minisp under the working folder).
+# One slot is one rank, and MINISP_RANKS (default 16) how many there are; MINISP names the program (default: build/src/minisp under the working folder).
 #flux: --job-name=minisp
 #flux: --nodes=2
 #flux: --nslots=16
@@ -11,10 +11,9 @@
 set -euo pipefail
 [[ $# -gt 0 ]] || { echo "usage: flux batch [options] flux.sh DECK [key=value ...]" >&2; exit 2; }
 program=${MINISP:-$PWD/build/src/minisp}
-nodes=$(flux resource list -n -o '{nnodes}' | head -1)
 ranks=${MINISP_RANKS:-16}
 
-echo "nodes: $nodes, ranks: $ranks"
+flux resource list
 # Flux fills one node after the other, so that a group of BASP (K consecutive ranks) stays inside a node.
-flux run --nodes="$nodes" --ntasks="$ranks" -o cpu-affinity=per-task \
+flux run --ntasks="$ranks" --cores-per-task=1 -o cpu-affinity=per-task \
   "$program" run "$@" output.file="minisp-${FLUX_JOB_ID:-$$}.h5"
