@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: the miniSP contributors
+# SPDX-License-Identifier: BSD-3-Clause
+# A transformer trains on 8 ranks under Ulysses and under BASP; both results are compared.
+set -euo pipefail
+# shellcheck source=scripts/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+program=$repository/build/src/minisp
+rate=500mbit
+results=
+one_host=
+overrides=()
+
+usage() {
+  cat <<USAGE
+Usage: scripts/demo.sh [--program FILE] [--rate RATE] [--results FOLDER] [--one-host] [key=value ...]
+
+Runs inputs/demo.toml twice on 8 ranks, as Ulysses (one group of 8 that exchanges across both nodes) and as BASP
+(a group of 4 a sequence, each on one node), and compares the two results. The two nodes are emulated on this
+machine (scripts/emulate_cluster), which needs root; otherwise all ranks share one host.
+
+  --program FILE     minisp to run (default: build/src/minisp)
+  --rate RATE        rate of the link between the nodes (default: $rate)
+  --results FOLDER   where logs and HDF5 files go (default: a new folder under results/)
+  --one-host         do not emulate two nodes
+  key=value          given to both runs, for example train.steps=5
+
+Exit codes: 0 both runs are VALID and agree, 1 they are not, 2 wrong option, 3 cannot run here.
+USAGE
+}
+
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --one-host) one_host=yes ;;
+    --program | --rate | --results)
+      [[ $# -ge 2 ]] || fail 2 "$1 wants a value"
+      case $1 in
+        --program) program=$(realpath -m "$2") ;;
+        --rate) rate=$2 ;;
+        --results) results=$(realpath -m "$2") ;;
+      esac
+      shift
+      ;;
+    *=*) overrides+=("$1") ;;
+    *) fail 2 "unknown option $1 (see --help)" ;;
+  esac
+  shift
+done
+[[ -x $program ]] || fail 2 "no program at $program: build it first (scripts/quickstart.sh does)"
+if [[ -z $results ]]; then results=$repository/results/demo-$(date +%Y%m%d-%H%M%S); fi
+[[ ! -e $results ]] || fail 2 "$results exists; name another folder with --results"
+mkdir -p "$results"
+
+cluster=$repository/scripts/emulate_cluster
+if [[ -n $one_host ]]; then
+  reason="--one-host was given"
+elif reason=$("$cluster" --check --rate "$rate" 2>&1); then
+  reason=
+fi
+if [[ -z $reason ]]; then
+  launcher=("$cluster" --hosts 2 --ranks-per-host 4 --rate "$rate" --)
+  say "8 ranks on two emulated nodes, joined by a link of $rate"
+else
+  set_launcher 8
+  say "8 ranks on one host"
+  echo "No second node: $reason"
+  echo "Every exchange then goes through this machine's memory, so Ulysses loses little by exchanging among all"
+  echo "8 ranks, and the speed-up below says nothing about a cluster. With root, run: sudo scripts/demo.sh"
+fi
+
+# field SYSTEM NAME: the value of NAME=value in the run's line "FOM: ...".
+field() { sed -n "s/^FOM: .*\b$2=\([^ ]*\).*/\1/p" "$results/$1.log" | tail -1; }
+
+status=0
+for system in ulysses basp; do
+  say "Training as $system"
+  code=0
+  "${launcher[@]}" "$program" run "$repository/inputs/demo.toml" "parallel.system=$system" \
+    "output.file=$results/$system.h5" ${overrides[@]+"${overrides[@]}"} 2>&1 | tee "$results/$system.log" || code=$?
+  if [[ $code -gt 1 ]]; then fail "$code" "the run failed; its messages stand above and in $results/$system.log"; fi
+  if [[ $code -ne 0 ]]; then status=1; fi
+done
+
+say "Do both compute the same?"
+"$program" compare "$results/ulysses.h5" "$results/basp.h5" 2>&1 | tee "$results/compare.log" || status=1
+
+say "Side by side"
+awk -v us="$(field ulysses median_step_s)" -v bs="$(field basp median_step_s)" \
+  -v ut="$(field ulysses tokens_per_s)" -v bt="$(field basp tokens_per_s)" \
+  -v ue="$(field ulysses all_to_all_share)" -v be="$(field basp all_to_all_share)" 'BEGIN {
+    printf "  %-28s %10s %10s\n", "", "Ulysses", "BASP"
+    printf "  %-28s %10.4f %10.4f\n", "seconds a step", us, bs
+    printf "  %-28s %10.0f %10.0f\n", "tokens a second", ut, bt
+    printf "  %-28s %8.1f %% %8.1f %%\n", "of the step in all-to-all", 100 * ue, 100 * be
+    if (bs > 0) printf "  speed-up of BASP over Ulysses: %.2f\n", us / bs
+  }' | tee "$results/summary.txt"
+echo "  results: $results"
+if [[ $status -eq 0 ]]; then echo "  verdict: VALID"; else echo "  verdict: INVALID (see above)"; fi
+exit "$status"
