@@ -54,10 +54,17 @@ if [[ -z $results ]]; then results=$repository/results/demo-$(date +%Y%m%d-%H%M%
 mkdir -p "$results"
 
 cluster=$repository/scripts/emulate_cluster
+reason=
 if [[ -n $one_host ]]; then
   reason="--one-host was given"
-elif reason=$("$cluster" --check --rate "$rate" 2>&1); then
-  reason=
+else
+  code=0
+  answer=$("$cluster" --check --rate "$rate" 2>&1) || code=$?
+  case $code in
+    0) ;;
+    3) reason=$answer ;;
+    *) fail 2 "$answer" ;;
+  esac
 fi
 if [[ -z $reason ]]; then
   launcher=("$cluster" --hosts 2 --ranks-per-host 4 --rate "$rate" --)
@@ -73,18 +80,46 @@ fi
 # field SYSTEM NAME: the value of NAME=value in the run's line "FOM: ...".
 field() { sed -n "s/^FOM: .*\b$2=\([^ ]*\).*/\1/p" "$results/$1.log" | tail -1; }
 
+# logged FILE COMMAND ...: runs it with its output shown and written to FILE. In the background, because the shell
+# answers a signal only between foreground commands, and the emulated nodes must go when the demo is stopped.
+running=
+logged() {
+  local file=$1 show code=0
+  shift
+  exec 3> >(tee "$file")
+  show=$!
+  "$@" >&3 2>&1 &
+  running=$!
+  exec 3>&-
+  wait "$running" || code=$?
+  running=
+  wait "$show" || true
+  return "$code"
+}
+stop() {
+  trap '' INT TERM HUP
+  if [[ -n $running ]]; then
+    kill -TERM "$running" 2>/dev/null || true
+    wait "$running" 2>/dev/null || true
+  fi
+  exit "$1"
+}
+trap 'stop 130' INT
+trap 'stop 143' TERM
+trap 'stop 129' HUP
+
 status=0
 for system in ulysses basp; do
   say "Training as $system"
   code=0
-  "${launcher[@]}" "$program" run "$repository/inputs/demo.toml" "parallel.system=$system" \
-    "output.file=$results/$system.h5" ${overrides[@]+"${overrides[@]}"} 2>&1 | tee "$results/$system.log" || code=$?
+  logged "$results/$system.log" "${launcher[@]}" "$program" run "$repository/inputs/demo.toml" \
+    "parallel.system=$system" "output.file=$results/$system.h5" ${overrides[@]+"${overrides[@]}"} || code=$?
   if [[ $code -gt 1 ]]; then fail "$code" "the run failed; its messages stand above and in $results/$system.log"; fi
   if [[ $code -ne 0 ]]; then status=1; fi
 done
 
 say "Do both compute the same?"
-"$program" compare "$results/ulysses.h5" "$results/basp.h5" 2>&1 | tee "$results/compare.log" || status=1
+logged "$results/compare.log" "$program" compare "$results/ulysses.h5" "$results/basp.h5" || status=1
 
 say "Side by side"
 awk -v us="$(field ulysses median_step_s)" -v bs="$(field basp median_step_s)" \
