@@ -96,6 +96,7 @@ logged() {
   wait "$show" || true
   return "$code"
 }
+# shellcheck disable=SC2317 # called by the traps
 stop() {
   trap '' INT TERM HUP
   if [[ -n $running ]]; then
