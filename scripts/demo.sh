@@ -77,8 +77,8 @@ else
   echo "8 ranks, and the speed-up below says nothing about a cluster. With root, run: sudo scripts/demo.sh"
 fi
 
-# field SYSTEM NAME: the value of NAME=value in the run's line "FOM: ...".
-field() { sed -n "s/^FOM: .*\b$2=\([^ ]*\).*/\1/p" "$results/$1.log" | tail -1; }
+# number SYSTEM NAME: the number in the run's line "NAME: number unit ...".
+number() { sed -n "s/^$2: \([0-9.e+-]*\) .*/\1/p" "$results/$1.log" | tail -1; }
 
 # logged FILE COMMAND ...: runs it with its output shown and written to FILE. In the background, because the shell
 # answers a signal only between foreground commands, and the emulated nodes must go when the demo is stopped.
@@ -123,13 +123,13 @@ say "Do both compute the same?"
 logged "$results/compare.log" "$program" compare "$results/ulysses.h5" "$results/basp.h5" || status=1
 
 say "Side by side"
-awk -v us="$(field ulysses median_step_s)" -v bs="$(field basp median_step_s)" \
-  -v ut="$(field ulysses tokens_per_s)" -v bt="$(field basp tokens_per_s)" \
-  -v ue="$(field ulysses all_to_all_share)" -v be="$(field basp all_to_all_share)" 'BEGIN {
+awk -v us="$(number ulysses STEP)" -v bs="$(number basp STEP)" \
+  -v ut="$(number ulysses FOM)" -v bt="$(number basp FOM)" \
+  -v ue="$(number ulysses EXCHANGE)" -v be="$(number basp EXCHANGE)" 'BEGIN {
     printf "  %-28s %10s %10s\n", "", "Ulysses", "BASP"
     printf "  %-28s %10.4f %10.4f\n", "seconds a step", us, bs
     printf "  %-28s %10.0f %10.0f\n", "tokens a second", ut, bt
-    printf "  %-28s %8.1f %% %8.1f %%\n", "of the step in all-to-all", 100 * ue, 100 * be
+    printf "  %-28s %8.1f %% %8.1f %%\n", "of the step in all-to-all", ue, be
     if (bs > 0) printf "  speed-up of BASP over Ulysses: %.2f\n", us / bs
   }' | tee "$results/summary.txt"
 echo "  results: $results"
