@@ -6,6 +6,7 @@
 #include "comm/communicator.hpp"
 
 #include <exception>
+#include <optional>
 #include <type_traits>
 #include <utility>
 

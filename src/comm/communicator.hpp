@@ -8,6 +8,7 @@
 #include "comm/ledger.hpp"
 #include "comm/topology.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +31,7 @@ struct WorldOptions {
 /// without it. Failures of the library throw Error (environment).
 class Communicator {
  public:
-  /// One rank, no library: nothing is sent.
+  /// A world of one rank, without any library: nothing is sent.
   static Communicator self();
   /// All ranks of the job, named "world"; its own copy of MPI_COMM_WORLD. MPI has to be initialised.
   static Communicator world(const WorldOptions& options = {});
@@ -71,7 +72,7 @@ class Communicator {
   std::vector<int> nodes_;
   std::shared_ptr<Ledger> ledger_;
   int peers_on_node_ = 0;
-  std::shared_ptr<Vector<std::byte>> workspace_;
+  std::unique_ptr<Vector<std::byte>> workspace_;
 };
 
 /// Returns when all ranks have arrived.
