@@ -21,7 +21,7 @@ struct CompareOptions {
 };
 
 /// Groups of tensors, each with its own tolerance.
-enum class TensorKind { loss, gradient_norm, logits, activation, gradient, weight };
+enum class TensorKind { loss, gradient_norm, logits, activation, gradient, weight, key_bias };
 const char* to_string(TensorKind kind);
 
 /// Largest relative 2-norm error that rounding explains, by kind, precision of the less precise file ("fp64",
@@ -40,9 +40,14 @@ struct TensorComparison {
   bool passed() const { return relative_error <= tolerance; }  // false for NaN
 };
 
+/// Two arrays of `shape` in memory, of equal size; `b` is the one that is right.
+TensorComparison compare_values(const std::string& name, TensorKind kind, const io::Shape& shape,
+                                const std::vector<double>& a, const std::vector<double>& b, double tolerance);
+
 struct ComparisonReport {
   std::string file_a, file_b;
-  std::string precision;  ///< of the less precise file
+  std::string title_a, title_b;  ///< decomposition, ranks and precision in a few words
+  std::string precision;         ///< of the less precise file
   std::vector<TensorComparison> tensors;
   std::vector<std::string> failures;  ///< missing tensors, different shapes: each makes it INVALID
   std::vector<std::string> notes;     ///< settings that differ, groups that only one file holds

@@ -184,18 +184,23 @@ std::string keys_help() {
   return out.str();
 }
 
+std::vector<std::pair<std::string, std::string>> settings(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const Key& key : schema())
+    if (auto value = key.get(config); !value.empty()) pairs.emplace_back(key.name, std::move(value));
+  return pairs;
+}
+
 std::string effective_deck(const Config& config) {
   std::ostringstream out;
   std::string table;
-  for (const Key& key : schema()) {
-    const std::string value = key.get(config);
-    if (value.empty()) continue;
-    if (table_of(key.name) != table) {
+  for (const auto& [name, value] : settings(config)) {
+    if (table_of(name) != table) {
       out << (table.empty() ? "" : "\n");
-      table = table_of(key.name);
+      table = table_of(name);
       out << '[' << table << "]\n";
     }
-    out << key.name.substr(table.size() + 1) << " = " << value << '\n';
+    out << name.substr(table.size() + 1) << " = " << value << '\n';
   }
   return out.str();
 }

@@ -6,6 +6,7 @@
 #include "config/config.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace minisp::config {
@@ -39,5 +40,8 @@ std::string keys_help();
 /// The whole configuration as a deck, every key with its value. parse_config() of it gives the same
 /// Config again (deck_file, deck_text, overrides and notes apart).
 std::string effective_deck(const Config& config);
+
+/// The same as (key, value as TOML) pairs.
+std::vector<std::pair<std::string, std::string>> settings(const Config& config);
 
 }  // namespace minisp::config

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/command_line.hpp"
+
+#include "config/deck.hpp"
+#include "io/provenance.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace minisp::bench {
+
+namespace {
+
+constexpr const char* footer = R"(Examples:
+  mpirun -n 8 minisp run inputs/tiny.toml parallel.system=basp
+  mpirun -n 8 minisp run inputs/tiny.toml parallel.system=ulysses train.steps=50 output.file=ulysses.h5
+  minisp run inputs/llama-3.2-1b.toml --dry-run
+  mpirun -n 4 minisp verify inputs/tiny.toml parallel.system=ulysses train.precision=fp64
+  minisp verify --reference tests/reference/gpt2
+  minisp compare ulysses.h5 basp.h5
+
+Exit codes: 0 finished and valid, 1 finished and INVALID, 2 wrong input, 3 wrong environment.)";
+
+constexpr const char* overrides_help = "Keys of the deck that take another value, for example model.layers=4";
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  CLI::App app("miniSP: long-context transformer training under every way of splitting a sequence");
+  app.footer(footer);
+  app.set_version_flag("--version", io::version_text());
+  app.require_subcommand(1);
+
+  auto* run = app.add_subcommand("run", "Train as the deck says, check it, and report the figure of merit");
+  run->add_option("deck", line.run.deck, "TOML deck; inputs/ holds some");
+  run->add_option("overrides", line.run.overrides, overrides_help);
+  run->add_flag("--dry-run", line.run.dry_run, "Check the deck, print plan, parameters and memory, and stop");
+  bool keys = false;
+  run->add_flag("--keys", keys, "List every key of a deck with type, range, default and meaning, and stop");
+
+  auto* verify = app.add_subcommand(
+      "verify", "Hold the deck's decomposition against one rank, or a model against a reference folder");
+  std::vector<std::string> words;
+  verify->add_option("--reference", line.verify.reference,
+                     "Folder with config.json, model.safetensors, tokens.bin and reference.h5");
+  verify->add_option("words", words, "DECK (without --reference), then key=value ...");
+
+  auto* compare =
+      app.add_subcommand("compare", "Judge one result file against another, or against a reference.h5");
+  compare->add_option("a", line.compare_a, "Result file")->required();
+  compare->add_option("b", line.compare_b, "Result file, or reference.h5")->required();
+  compare->add_option("--tolerance", line.compare.tolerance,
+                      "Relative 2-norm, instead of those by precision");
+  compare->add_flag("--json", line.compare.json, "Print JSON");
+
+  auto* info = app.add_subcommand("info", "Build, libraries, processor, BLAS kernel and presets");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion&) {
+    line.text = io::version_text() + "\n";
+    return line;
+  } catch (const CLI::CallForHelp&) {
+    line.text = app.help();
+    for (const auto* command : app.get_subcommands()) line.text = command->help();
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw input_error(error.what(), "command line", "minisp --help tells what there is");
+  }
+  if (keys) {
+    line.text = config::keys_help();
+    return line;
+  }
+  if (*run) line.command = Command::run;
+  if (*run && line.run.deck.empty())
+    throw input_error("no deck is named", "command line", "Name one: minisp run inputs/tiny.toml");
+  if (*compare) line.command = Command::compare;
+  if (*info) line.command = Command::info;
+  if (*verify) {
+    line.command = Command::verify;
+    if (line.verify.reference.empty()) {
+      if (words.empty())
+        throw input_error("neither a deck nor --reference is named", "command line",
+                          "Name one: minisp verify inputs/tiny.toml");
+      line.verify.deck = words.front();
+      words.erase(words.begin());
+    }
+    line.verify.overrides = words;
+  }
+  line.run.command_line.assign(argv, argv + argc);
+  return line;
+}
+
+}  // namespace minisp::bench

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/report.hpp"
+
+#include "bench/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <ostream>
+
+namespace minisp::bench {
+
+namespace {
+
+double mean(const std::vector<double>& values) {
+  return values.empty()
+             ? 0
+             : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+Index total(const std::vector<Index>& values) {
+  return std::accumulate(values.begin(), values.end(), Index{0});
+}
+
+double timed_seconds(const io::StepMetrics& metrics) {
+  return std::accumulate(metrics.seconds.begin() + metrics.warmup_steps, metrics.seconds.end(), 0.0);
+}
+
+double timed_steps(const io::StepMetrics& metrics) {
+  return static_cast<double>(static_cast<Index>(metrics.seconds.size()) - metrics.warmup_steps);
+}
+
+void print_phases(std::ostream& out, const io::RunResult& result) {
+  const double steps = timed_steps(result.metrics), seconds = timed_seconds(result.metrics);
+  out << fmt::format("\n{:<28} {:>10} {:>10} {:>10}  {}\n", "phase, seconds a step", "mean rank", "fastest",
+                     "slowest", "share");
+  for (const auto& phase : result.phases) {
+    const auto [least, most] = std::minmax_element(phase.seconds.begin(), phase.seconds.end());
+    out << fmt::format("  {:<26} {:>10.4f} {:>10.4f} {:>10.4f}  {:5.1f} %\n", phase.name,
+                       mean(phase.seconds) / steps, *least / steps, *most / steps,
+                       100 * mean(phase.seconds) / seconds);
+  }
+}
+
+void print_traffic(std::ostream& out, const io::RunResult& result) {
+  if (result.provenance.ranks == 1) return;
+  const double steps = timed_steps(result.metrics);
+  out << fmt::format("\n{:<42} {:>10} {:>12} {:>12}  {}\n", "traffic a step, all ranks", "calls", "on node",
+                     "off node", "seconds (mean rank)");
+  for (const auto& row : result.traffic)
+    out << fmt::format("  {:<40} {:>10.0f} {:>12} {:>12}  {:.4f}\n", row.collective + ", " + row.phase,
+                       static_cast<double>(total(row.calls)) / steps,
+                       bytes_text(static_cast<double>(total(row.bytes_on_node)) / steps),
+                       bytes_text(static_cast<double>(total(row.bytes_off_node)) / steps),
+                       mean(row.seconds) / steps);
+}
+
+void print_checks(std::ostream& out, const io::RunResult& result) {
+  out << fmt::format("\n{:<46} {:>10} {:>10}\n", "check", "value", "limit");
+  for (const auto& row : result.verdict.checks)
+    out << fmt::format("  {:<44} {:>10.3g} {:>10.3g}  {}\n", row.name, row.value, row.limit,
+                       row.passed ? "ok" : "FAILED");
+  const auto largest = [](const std::vector<Index>& values) {
+    return values.empty() ? 0.0 : static_cast<double>(*std::max_element(values.begin(), values.end()));
+  };
+  out << fmt::format("\nmemory a rank: {} measured, {} by the formula\n",
+                     bytes_text(largest(result.memory.measured)),
+                     bytes_text(largest(result.memory.predicted)));
+}
+
+}  // namespace
+
+double exchange_share(const io::RunResult& result) {
+  double seconds = 0;
+  for (const auto& phase : result.phases)
+    if (phase.name.rfind("exchange", 0) == 0) seconds += mean(phase.seconds);
+  return seconds / timed_seconds(result.metrics);
+}
+
+void print_report(std::ostream& out, const io::RunResult& result) {
+  print_phases(out, result);
+  print_traffic(out, result);
+  print_checks(out, result);
+  const auto& fom = result.figure_of_merit;
+  out << fmt::format("EXCHANGE: {:.1f} % of the step\n", 100 * exchange_share(result));
+  out << fmt::format("STEP: {:.4f} s (median of {:.0f})\n", fom.median_step_seconds,
+                     timed_steps(result.metrics));
+  out << fmt::format(
+      "MODEL: {:.2f} GFLOP/s, {:.1f} % of the matrix-product rate ({:.2f} GFLOP/s, {} ranks at once)\n",
+      1e-9 * fom.model_flops_per_s, 100 * fom.gemm_fraction, 1e-9 * fom.gemm_flops_per_s,
+      result.provenance.ranks);
+  if (result.provenance.blas_fallback) out << "NOTE: " << result.provenance.blas_advice << "\n";
+  for (const auto& reason : result.verdict.reasons) out << "INVALID: " << reason << "\n";
+  out << fmt::format("FOM: {:.1f} tokens/s\n", fom.tokens_per_s);
+  out << fmt::format("VALID: {}\n", result.verdict.valid ? "yes" : "no");
+}
+
+}  // namespace minisp::bench

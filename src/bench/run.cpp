@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/commands.hpp"
+#include "bench/judge.hpp"
+#include "bench/plan_text.hpp"
+#include "bench/progress.hpp"
+#include "bench/report.hpp"
+#include "comm/agree.hpp"
+#include "comm/scalars.hpp"
+#include "config/deck.hpp"
+#include "io/output_file.hpp"
+#include "train/figure_of_merit.hpp"
+#include "train/recorder.hpp"
+#include "train/self_check.hpp"
+#include "train/trainer.hpp"
+#include "util/memory_tracker.hpp"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <numeric>
+
+namespace minisp::bench {
+
+namespace {
+
+using comm::Communicator;
+using config::Config;
+
+/// What the timed steps left on this rank.
+struct Measurements {
+  std::vector<train::StepResult> steps;  // warm-up steps first
+  std::vector<PhaseTimers::Entry> phases;
+  comm::Ledger ledger;
+  std::vector<std::string> traffic_differences;
+  std::vector<parallel::ExpectedTraffic> expected_traffic;
+  Index visible_pairs = 0;
+  std::size_t memory_peak = 0, memory_growth = 0;
+};
+
+void say(const Communicator& world, const std::string& text) {
+  if (world.rank() == 0) std::cout << text << std::flush;
+}
+
+void announce(const Communicator& world, const Config& config, const parallel::Plan& plan,
+              const train::MemoryPrediction& memory) {
+  const auto& topology = world.topology();
+  say(world,
+      fmt::format("{}\nmodel    {}\nplan     {}\nmachine  {} rank{} on {} node{}: {}\nmemory a rank\n{}",
+                  io::version_text(), describe(config), describe(plan), world.size(),
+                  world.size() == 1 ? "" : "s", topology.nodes(), topology.nodes() == 1 ? "" : "s",
+                  fmt::join(topology.host_of_node, ", "), describe(memory)));
+}
+
+/// Warm-up and timed steps; traffic, phases and memory are those of the timed ones.
+template <class T>
+Measurements train_steps(const Communicator& world, const Config& config, train::Trainer<T>& trainer,
+                         PhaseTimers& timers, std::size_t memory_before) {
+  Measurements m;
+  const auto& t = config.train;
+  const Index tokens = t.batch * t.sequence_length * t.accumulation;
+  Progress progress(world.rank() == 0, t.warmup_steps + t.steps);
+  std::size_t memory_at_first = 0;
+  for (Index step = 0; step < t.warmup_steps + t.steps; ++step) {
+    if (step == t.warmup_steps) {
+      comm::barrier(world);
+      world.ledger().reset();
+      timers.reset();
+      memory_at_first = MemoryTracker::current();
+    }
+    m.steps.push_back(trainer.step());
+    progress.show(step, m.steps.back(), tokens, step < t.warmup_steps ? "  (warm-up)" : "");
+  }
+  m.phases = timers.entries();
+  m.ledger = world.ledger();
+  m.expected_traffic = trainer.expected_traffic(t.steps);
+  m.traffic_differences = parallel::compare(m.ledger, m.expected_traffic);
+  m.visible_pairs = trainer.visible_pairs();
+  m.memory_peak = MemoryTracker::peak() - memory_before;
+  const std::size_t memory_now = MemoryTracker::current();
+  m.memory_growth = memory_now > memory_at_first ? memory_now - memory_at_first : 0;
+  return m;
+}
+
+io::StepMetrics gather_metrics(const Communicator& world, const Config& config,
+                               const std::vector<train::StepResult>& steps) {
+  io::StepMetrics metrics;
+  metrics.warmup_steps = config.train.warmup_steps;
+  const double tokens =
+      static_cast<double>(config.train.batch * config.train.sequence_length * config.train.accumulation);
+  for (const auto& step : steps) {
+    const double seconds = comm::maximum(world, step.seconds);
+    metrics.step.push_back(static_cast<Index>(metrics.step.size()));
+    metrics.loss.push_back(step.loss);
+    metrics.grad_norm.push_back(step.gradient_norm);
+    metrics.seconds.push_back(seconds);
+    metrics.tokens_per_s.push_back(tokens / seconds);
+    metrics.learning_rate.push_back(step.learning_rate);
+  }
+  return metrics;
+}
+
+Index expected_bytes(const Measurements& m, const comm::LedgerEntry& entry) {
+  Index bytes = 0;
+  for (const auto& line : m.expected_traffic)
+    if (line.collective == entry.collective && line.phase == entry.phase &&
+        line.communicator == entry.communicator)
+      bytes += line.bytes_on_node + line.bytes_off_node;
+  return bytes;
+}
+
+void gather_phases_and_traffic(const Communicator& world, const Measurements& m, io::RunResult& result) {
+  for (const auto& phase : m.phases)
+    result.phases.push_back({phase.name, comm::gather_scalar(world, phase.seconds)});
+  for (const auto& entry : m.ledger.entries())
+    result.traffic.push_back({entry.collective,
+                              entry.phase,
+                              comm::gather_scalar(world, entry.calls),
+                              comm::gather_scalar(world, entry.bytes_on_node),
+                              comm::gather_scalar(world, entry.bytes_off_node),
+                              comm::gather_scalar(world, expected_bytes(m, entry)),
+                              comm::gather_scalar(world, entry.seconds),
+                              {}});
+}
+
+io::FigureOfMerit figure_of_merit(const Communicator& world, const Config& config, const parallel::Plan& plan,
+                                  const Measurements& m, const io::StepMetrics& metrics, double gemm_rate) {
+  const auto& t = config.train;
+  const Index tokens = t.batch * t.sequence_length * t.accumulation;
+  const Index pairs = comm::sum(world, m.visible_pairs) / plan.sequence_degree;
+  io::FigureOfMerit fom;
+  fom.median_step_seconds = train::median({metrics.seconds.begin() + t.warmup_steps, metrics.seconds.end()});
+  fom.tokens_per_s = static_cast<double>(tokens) / fom.median_step_seconds;
+  fom.model_flops_per_s = train::model_flops(config.model, tokens, pairs) / fom.median_step_seconds;
+  fom.gemm_flops_per_s = comm::sum(world, gemm_rate);
+  fom.gemm_fraction = fom.model_flops_per_s / fom.gemm_flops_per_s;
+  return fom;
+}
+
+template <class T>
+Evidence gather_evidence(const Communicator& world, const Measurements& m, const train::Trainer<T>& trainer,
+                         Index warmup_steps) {
+  Evidence evidence;
+  // Every rank counts its own lines; the sentences of rank 0 stand for the others where there are any.
+  evidence.traffic_differences = m.traffic_differences;
+  const Index others = comm::maximum(world, static_cast<Index>(m.traffic_differences.size()));
+  if (others > static_cast<Index>(m.traffic_differences.size()))
+    evidence.traffic_differences.push_back(
+        fmt::format("another rank has {} lines of traffic off the formula", others));
+  double seconds = 0, attributed = 0;
+  for (std::size_t i = static_cast<std::size_t>(warmup_steps); i < m.steps.size(); ++i)
+    seconds += m.steps[i].seconds;
+  for (const auto& phase : m.phases) attributed += phase.seconds;
+  evidence.unattributed_fraction = comm::maximum(world, (seconds - attributed) / seconds);
+  evidence.ranks_with_other_weights = train::ranks_that_differ<T>(world, trainer.weights());
+  evidence.memory_growth = comm::maximum(world, static_cast<Index>(m.memory_growth));
+  return evidence;
+}
+
+/// One tensor of the flat buffer under its Hugging Face name and shape; the ranks share the rows.
+template <class T>
+void write_parameter(io::OutputFile& file, const Communicator& world, const model::ParameterEntry& entry,
+                     const HostVector<const T>& flat, const std::string& path,
+                     const std::string& description) {
+  const auto tensor = model::to_hugging_face<T>(entry, flat);
+  const Index rows = entry.shape.front(), width = entry.size() / rows;
+  const Index begin = rows * world.rank() / world.size(), end = rows * (world.rank() + 1) / world.size();
+  const std::vector<T> part(tensor.begin() + begin * width, tensor.begin() + end * width);
+  std::vector<Index> start(entry.shape.size(), 0), count = entry.shape;
+  start.front() = begin;
+  count.front() = end - begin;
+  std::vector<io::Slab> slabs;
+  if (end > begin) slabs.push_back({start, count});
+  file.write_global<T>(path, entry.shape, slabs, part.data(), "1", description);
+}
+
+/// What the deck asks for beside the numbers: tensors of one more batch after the last step.
+template <class T>
+void write_tensors(io::OutputFile& file, const Communicator& world, const Config& config,
+                   const parallel::Mesh& mesh, train::Trainer<T>& trainer) {
+  const auto& o = config.output;
+  if (!(o.activations || o.logits || o.gradients || o.weights)) return;
+  train::Recorder<T> recorder(mesh, config.train.accumulation, [&](const std::string& name) {
+    return (o.logits && name == "logits") ||
+           (o.activations && (name.rfind("activations/", 0) == 0 || name.rfind("hidden_states/", 0) == 0));
+  });
+  if (o.activations || o.logits || o.gradients) {
+    trainer.observe(recorder.observer());
+    trainer.compute_gradients();
+    trainer.observe({});
+  }
+  for (const auto& name : recorder.names()) {
+    const bool hidden = name.rfind("hidden_states/", 0) == 0;
+    recorder.write(file, name, (hidden ? "/activations/" : "/") + name, "1",
+                   "(sequence, position, feature) of the batch after the last step");
+  }
+  const auto host = [](const auto& view) {
+    return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+  };
+  if (o.gradients) {
+    const auto flat = host(trainer.gradients());
+    for (const auto& entry : trainer.layout().entries())
+      write_parameter<Accumulate<T>>(file, world, entry, flat, io::gradient_path(entry.name),
+                                     "Gradient of the loss of the batch after the last step");
+  }
+  if (o.weights) {
+    const auto flat = host(trainer.weights());
+    for (const auto& entry : trainer.layout().entries())
+      write_parameter<T>(file, world, entry, flat, io::weight_path(entry.name),
+                         "Weights after the last step");
+  }
+}
+
+io::RunResult describe_run(const Config& config, const parallel::Plan& plan, io::Provenance provenance) {
+  io::RunResult result;
+  result.precision = config::to_string(config.train.precision);
+  result.decomposition = config::to_string(plan.asked);
+  result.optimizer = config::to_string(config.train.optimizer);
+  result.provenance = std::move(provenance);
+  result.input = {config.deck_file, config.deck_text, config.overrides, config::settings(config)};
+  return result;
+}
+
+/// A run from its plan to its verdict.
+template <class T>
+ExitCode run(const Communicator& world, const Config& config, const parallel::Plan& plan,
+             const RunOptions& options) {
+  const auto predicted = train::Trainer<T>::predict_memory(config, plan, world.rank());
+  announce(world, config, plan, predicted);
+  if (options.dry_run) return ExitCode::valid;
+
+  const auto tokens = comm::collective_guard(world, [&] { return train::make_token_source(config); });
+  if (!config.output.file.empty())
+    comm::collective_guard(world, [&] {
+      if (world.rank() == 0) io::check_output_path(config.output.file, config.output.overwrite);
+    });
+  auto result = describe_run(config, plan, io::gather_provenance(MPI_COMM_WORLD, options.command_line));
+  if (const auto floor = tokens->entropy_rate())
+    say(world, fmt::format("loss     at least {:.6f}, the entropy rate of the tokens\n", *floor));
+
+  std::vector<io::CheckRow> self_check;
+  if (config.verify.enabled) self_check = train::self_check(world, config);
+  const double gemm_rate = train::measure_gemm_rate<T>(Exec());
+
+  const std::size_t memory_before = MemoryTracker::current();
+  MemoryTracker::reset_peak();
+  const parallel::Mesh mesh(world, plan);
+  PhaseTimers timers;
+  const auto trainer = comm::collective_guard(
+      world, [&] { return std::make_unique<train::Trainer<T>>(config, mesh, *tokens, timers); });
+  const auto measured = train_steps(world, config, *trainer, timers, memory_before);
+
+  result.metrics = gather_metrics(world, config, measured.steps);
+  gather_phases_and_traffic(world, measured, result);
+  result.memory = {comm::gather_scalar(world, predicted.total()),
+                   comm::gather_scalar(world, static_cast<Index>(measured.memory_peak))};
+  result.figure_of_merit = figure_of_merit(world, config, plan, measured, result.metrics, gemm_rate);
+  Evidence evidence = gather_evidence(world, measured, *trainer, config.train.warmup_steps);
+  evidence.self_check = self_check;
+  result.verdict = judge(evidence, result);
+
+  if (world.rank() == 0) print_report(std::cout, result);
+  if (!config.output.file.empty()) {
+    io::OutputFile file(MPI_COMM_WORLD, config.output.file, config.output.overwrite);
+    io::write_result(file, result);
+    write_tensors(file, world, config, mesh, *trainer);
+    file.commit();
+    say(world, "results  " + config.output.file + "\n");
+  }
+  return result.verdict.valid ? ExitCode::valid : ExitCode::invalid;
+}
+
+}  // namespace
+
+ExitCode run_command(const Communicator& world, const RunOptions& options) {
+  const Config config =
+      comm::collective_guard(world, [&] { return config::load_config(options.deck, options.overrides); });
+  const auto plan = comm::collective_guard(world, [&] {
+    return parallel::make_plan(config.parallel, world.size(), config.model, config.train.batch,
+                               config.train.sequence_length);
+  });
+  return config.train.precision == config::Precision::fp64 ? run<double>(world, config, plan, options)
+                                                           : run<float>(world, config, plan, options);
+}
+
+}  // namespace minisp::bench

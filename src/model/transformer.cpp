@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "model/transformer.hpp"
+
+#include "model/cross_entropy.hpp"
+#include "model/embedding.hpp"
+#include "model/linear.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace minisp::model {
+
+using config::Architecture;
+
+namespace {
+
+// Rows of the logits that exist at once: enough for the products to run at full rate, few enough that a tile
+// over a vocabulary of 150k stays at 150 MB in fp32.
+constexpr Index head_tile_rows = 256;
+
+Index head_rows(Index rows) {
+  return std::min(rows, head_tile_rows);
+}
+
+bool learned_positions(const Architecture& a) {
+  return a.positions == config::Positions::learned;
+}
+
+HostVector<const int> as_view(std::span<const int> values) {
+  return HostVector<const int>(values.data(), values.size());
+}
+
+}  // namespace
+
+template <class T>
+struct Transformer<T>::Implementation {
+  Architecture architecture;
+  Attend<T>& attend;
+  Index rows;
+  PhaseTimers& timers;
+  Observer observer;
+
+  Vector<int> tokens, labels, positions;  // (rows)
+  TokenIndex token_index, position_index;
+  RopeTable<T> rope;
+  BlockWorkspace<T> workspace;
+  std::vector<BlockState<T>> blocks;
+  Matrix<T> output;  // (rows, hidden): residual stream after the last block
+  NormState<T> norm;
+  Matrix<T> tile;  // (head_rows, vocabulary)
+  Vector<Accumulate<T>> token_losses;
+
+  Implementation(const Architecture& a, Attend<T>& attend_seam, Index rows_, Index positions_,
+                 PhaseTimers& timers_)
+      : architecture(a),
+        attend(attend_seam),
+        rows(rows_),
+        timers(timers_),
+        tokens("minisp::transformer::tokens", rows_),
+        labels("minisp::transformer::labels", rows_),
+        positions("minisp::transformer::positions", rows_),
+        token_index(rows_),
+        position_index(learned_positions(a) ? rows_ : 0),
+        workspace(a, attend_seam.layout(), rows_),
+        output(uninitialized("minisp::transformer::output"), rows_, a.hidden),
+        norm(a.norm, rows_),
+        tile(uninitialized("minisp::transformer::logits_tile"), head_rows(rows_), a.vocabulary),
+        token_losses("minisp::transformer::token_losses", rows_) {
+    if (!learned_positions(a))
+      rope = make_rope_table<T>(rope_frequencies(a.rope_theta, static_cast<int>(a.head_dim), a.rope_scaling),
+                                positions_);
+    for (Index layer = 0; layer < a.layers; ++layer) blocks.emplace_back(a, attend_seam, rows_);
+  }
+
+  void show(const std::string& name, const Matrix<const T>& tensor) const {
+    if (observer) observer(name, tensor);
+  }
+  std::string final_norm_name() const {
+    return architecture.family == config::Family::gpt2 ? "transformer.ln_f" : "model.norm";
+  }
+  BlockContext<T> context(const Exec& exec, Index layer) const {
+    const char* body = architecture.family == config::Family::gpt2 ? "transformer.h" : "model.layers";
+    return {exec,      architecture, attend,
+            workspace, rope,         positions,
+            timers,    observer,     observer ? fmt::format("{}.{}.", body, layer) : std::string()};
+  }
+
+  void embed(const Exec& exec, const ModelParameters<T>& weights) {
+    auto phase = timers.phase("embedding");
+    const Matrix<T>& out = blocks.empty() ? output : blocks.front().input;
+    if (learned_positions(architecture))
+      embedding_forward<T>(exec, tokens, weights.embedding, positions, weights.positions, out);
+    else
+      embedding_forward<T>(exec, tokens, weights.embedding, out);
+  }
+
+  /// Leaves the final norm's output in workspace.normed.
+  void forward(const Exec& exec, const ModelParameters<T>& weights) {
+    embed(exec, weights);
+    for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
+      auto& block = blocks[layer];
+      const auto& w = weights.blocks[layer];
+      if (layer == 0) {
+        auto phase = timers.phase("norm");
+        norm_forward<T>(exec, architecture, block.input, {w.norm1_weight, w.norm1_bias}, workspace.normed,
+                        block.norm1);
+      }
+      show(fmt::format("hidden_states/{}", layer), block.input);
+      block_forward<T>(context(exec, static_cast<Index>(layer)), w, block);
+      auto phase = timers.phase("norm");
+      const bool last = layer + 1 == blocks.size();
+      const Matrix<T>& next = last ? output : blocks[layer + 1].input;
+      const NormParameters<T> next_norm = last ? NormParameters<T>{weights.norm_weight, weights.norm_bias}
+                                               : NormParameters<T>{weights.blocks[layer + 1].norm1_weight,
+                                                                   weights.blocks[layer + 1].norm1_bias};
+      residual_norm_forward<T>(exec, architecture, block.middle, workspace.branch, next_norm, next,
+                               workspace.normed, last ? norm : blocks[layer + 1].norm1);
+    }
+    show(fmt::format("hidden_states/{}", blocks.size()), workspace.normed);
+    show("activations/" + final_norm_name(), workspace.normed);
+  }
+
+  void show_logits(const Exec& exec, const ModelParameters<T>& weights) const {
+    if (!observer) return;
+    Matrix<T> logits("minisp::transformer::logits", rows, architecture.vocabulary);
+    linear_forward<T>(exec, workspace.normed, weights.head, {}, Accumulation::overwrite, logits);
+    show("logits", logits);
+  }
+
+  void backward(const Exec& exec, const ModelParameters<T>& weights,
+                const ModelParameters<Accumulate<T>>& gradients) {
+    {
+      auto phase = timers.phase("norm");
+      norm_backward<T>(exec, architecture, output, {weights.norm_weight, weights.norm_bias}, norm,
+                       workspace.branch, Accumulation::overwrite, workspace.gradient, workspace.column_sums,
+                       {gradients.norm_weight, gradients.norm_bias});
+    }
+    for (std::size_t layer = blocks.size(); layer-- > 0;)
+      block_backward<T>(context(exec, static_cast<Index>(layer)), weights.blocks[layer],
+                        gradients.blocks[layer], blocks[layer]);
+    auto phase = timers.phase("embedding");
+    embedding_backward<T>(exec, token_index, workspace.gradient, gradients.embedding);
+    if (learned_positions(architecture))
+      embedding_backward<T>(exec, position_index, workspace.gradient, gradients.positions);
+  }
+};
+
+template <class T>
+Transformer<T>::Transformer(const Architecture& architecture, Attend<T>& attend, Index rows, Index positions,
+                            PhaseTimers& timers)
+    : impl_(std::make_unique<Implementation>(architecture, attend, rows, positions, timers)) {
+  if (architecture.layers < 1) throw std::invalid_argument("a transformer has at least one block");
+}
+template <class T>
+Transformer<T>::~Transformer() = default;
+
+template <class T>
+void Transformer<T>::set_tokens(const Exec& exec, const TokenRows& rows) {
+  if (static_cast<Index>(rows.tokens.size()) != impl_->rows)
+    throw std::invalid_argument(
+        fmt::format("a batch of {} tokens for a model of {} rows", rows.tokens.size(), impl_->rows));
+  Kokkos::deep_copy(exec, impl_->tokens, as_view(rows.tokens));
+  Kokkos::deep_copy(exec, impl_->labels, as_view(rows.labels));
+  Kokkos::deep_copy(exec, impl_->positions, as_view(rows.positions));
+  impl_->token_index.set(as_view(rows.tokens));
+  if (learned_positions(impl_->architecture)) impl_->position_index.set(as_view(rows.positions));
+}
+
+template <class T>
+double Transformer<T>::forward_backward(const Exec& exec, const ModelParameters<T>& weights,
+                                        const ModelParameters<Accumulate<T>>& gradients, double loss_scale) {
+  auto& m = *impl_;
+  m.forward(exec, weights);
+  m.show_logits(exec, weights);
+  double loss = 0;
+  {
+    auto phase = m.timers.phase("head_loss");
+    cross_entropy_forward_backward<T>(exec, m.workspace.normed, weights.head, m.labels, loss_scale, m.tile,
+                                      m.workspace.branch, gradients.head, m.token_losses);
+    loss = sum_losses<Accumulate<T>>(exec, m.token_losses);
+  }
+  m.show("activation_gradients/" + m.final_norm_name(), m.workspace.branch);
+  m.backward(exec, weights, gradients);
+  return loss;
+}
+
+template <class T>
+void Transformer<T>::forward(const Exec& exec, const ModelParameters<T>& weights) {
+  impl_->forward(exec, weights);
+}
+
+template <class T>
+Matrix<const T> Transformer<T>::hidden() const {
+  return impl_->workspace.normed;
+}
+
+template <class T>
+void Transformer<T>::observe(Observer observer) {
+  impl_->observer = std::move(observer);
+}
+
+template <class T>
+ModelMemory Transformer<T>::memory(const Architecture& a, const HeadLayout& layout, Index rows,
+                                   Index positions) {
+  const Index element = sizeof(T), sum = sizeof(Accumulate<T>);
+  const Index up = (a.mlp == config::Mlp::swiglu ? 2 : 1) * a.intermediate;
+  const Index norm_states = (a.norm == config::Norm::layer ? 2 : 1) * sum;
+  // A block keeps the residual stream twice and the MLP's inner input, beside what attention keeps.
+  Index block = element * (2 * a.hidden + up) + 2 * norm_states;
+  if (a.qk_norm) block += element * layout.fused_width();
+  const Index saved =
+      rows * (a.layers * block + element * a.hidden + norm_states + sum + 3 * Index(sizeof(int)));
+  Index workspace = rows * element * (3 * a.hidden + layout.fused_width() + 2 * a.intermediate);
+  workspace += element * head_rows(rows) * a.vocabulary;
+  if (!learned_positions(a)) workspace += element * positions * a.head_dim;
+  workspace += sum * math::column_sum_workspace(rows, std::max(2 * a.hidden, up));
+  return {saved, workspace};
+}
+
+template class Transformer<float>;
+template class Transformer<double>;
+
+}  // namespace minisp::model

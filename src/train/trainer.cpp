@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "train/trainer.hpp"
+
+#include "comm/all_reduce.hpp"
+#include "comm/scalars.hpp"
+
+#include <chrono>
+
+namespace minisp::train {
+
+namespace {
+
+// Labels in the ledger.
+constexpr const char* token_count_phase = "token count";
+constexpr const char* loss_phase = "loss";
+constexpr const char* gradient_phase = "gradients";
+
+Index model_positions(const config::Config& config) {
+  return config.model.positions == config::Positions::learned ? config.model.max_positions
+                                                              : config.train.sequence_length;
+}
+
+}  // namespace
+
+template <class T>
+Trainer<T>::Trainer(const config::Config& config, const parallel::Mesh& mesh, const TokenSource& tokens,
+                    PhaseTimers& timers)
+    : config_(config),
+      mesh_(mesh),
+      tokens_(tokens),
+      timers_(timers),
+      layout_(config.model),
+      weights_(uninitialized("minisp::trainer::weights"), layout_.size()),
+      gradients_(uninitialized("minisp::trainer::gradients"), layout_.size()),
+      norm_partial_sums_("minisp::trainer::norm_partial_sums", norm_blocks(layout_.size())),
+      weight_views_(model::view_parameters(config.model, layout_, weights_)),
+      gradient_views_(model::view_parameters(config.model, layout_, gradients_)),
+      attend_(mesh, config.model, timers),
+      transformer_(config.model, attend_, mesh.plan().rows(mesh.rank()), model_positions(config), timers),
+      optimizer_(config.train, layout_.size()),
+      micro_batches_(static_cast<std::size_t>(config.train.accumulation)) {
+  if (config.random_weights)
+    model::initialize_parameters(Exec(), layout_, config.train.seed, config.train.initial_standard_deviation,
+                                 weights_);
+  else
+    load_weights(config.model_folder, layout_, weights_);
+}
+
+template <class T>
+std::vector<std::int32_t> Trainer<T>::group_rows(Index micro) const {
+  const auto& group = mesh_.group();
+  const auto width = static_cast<std::size_t>(config_.train.sequence_length + 1);
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(group.sequences()) * width);
+  const Index first = (steps_done_ * config_.train.accumulation + micro) * config_.train.batch;
+  for (Index s = 0; s < group.sequences(); ++s)
+    tokens_.row(first + group.sequence_begin + s,
+                std::span(rows).subspan(static_cast<std::size_t>(s) * width, width));
+  return rows;
+}
+
+/// Fills micro_batches_ and returns the number of valid tokens of the whole step.
+template <class T>
+Index Trainer<T>::load_batch() {
+  auto phase = timers_.phase("data");
+  Index valid = 0;
+  for (std::size_t micro = 0; micro < micro_batches_.size(); ++micro) {
+    auto& batch = micro_batches_[micro];
+    parallel::partition_batch(mesh_.plan(), mesh_.rank(), group_rows(static_cast<Index>(micro)),
+                              config_.data.end_of_document, batch);
+    valid += batch.valid_tokens;
+  }
+  auto label = mesh_.world().ledger().phase(token_count_phase);
+  return comm::sum(mesh_.world(), valid);
+}
+
+template <class T>
+StepResult Trainer<T>::accumulate_gradients(const Exec& exec) {
+  StepResult result;
+  result.valid_tokens = load_batch();
+  visible_pairs_ = 0;
+  {
+    auto phase = timers_.phase("zero_gradients");
+    Kokkos::deep_copy(exec, gradients_, Accumulate<T>(0));
+  }
+  // A step without any valid token has no loss and no gradient, and nothing to divide by.
+  const double scale = result.valid_tokens > 0 ? 1.0 / static_cast<double>(result.valid_tokens) : 0.0;
+  double loss = 0;
+  for (const auto& batch : micro_batches_) {
+    {
+      auto phase = timers_.phase("data");
+      attend_.set_documents(batch.document_starts);
+      transformer_.set_tokens(exec, {batch.tokens, batch.labels, batch.positions});
+    }
+    visible_pairs_ += attend_.visible_pairs();
+    loss += transformer_.forward_backward(exec, weight_views_, gradient_views_, scale);
+  }
+  {
+    auto phase = timers_.phase("gradient_reduction");
+    auto label = mesh_.world().ledger().phase(gradient_phase);
+    comm::all_reduce_sum(mesh_.world(), exec, gradients_);
+  }
+  auto phase = timers_.phase("loss_reduction");
+  auto label = mesh_.world().ledger().phase(loss_phase);
+  result.loss = comm::sum(mesh_.world(), loss) * scale;
+  return result;
+}
+
+template <class T>
+StepResult Trainer<T>::compute_gradients() {
+  const Exec exec;
+  StepResult result = accumulate_gradients(exec);
+  auto phase = timers_.phase("gradient_norm");
+  result.gradient_norm = global_norm<Accumulate<T>>(exec, gradients_, norm_partial_sums_);
+  return result;
+}
+
+template <class T>
+StepResult Trainer<T>::step() {
+  const auto start = std::chrono::steady_clock::now();
+  StepResult result = compute_gradients();
+  result.learning_rate = learning_rate(config_.train, steps_done_);
+  {
+    auto phase = timers_.phase("optimizer");
+    optimizer_.step(Exec(), weights_, gradients_, clip_factor(result.gradient_norm, config_.train.clip),
+                    result.learning_rate);
+  }
+  ++steps_done_;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+template <class T>
+Matrix<const T> Trainer<T>::forward(const std::vector<std::int32_t>& group_rows) {
+  const Exec exec;
+  auto& batch = micro_batches_.front();
+  parallel::partition_batch(mesh_.plan(), mesh_.rank(), group_rows, config_.data.end_of_document, batch);
+  attend_.set_documents(batch.document_starts);
+  transformer_.set_tokens(exec, {batch.tokens, batch.labels, batch.positions});
+  transformer_.forward(exec, weight_views_);
+  return transformer_.hidden();
+}
+
+template <class T>
+std::vector<parallel::ExpectedTraffic> Trainer<T>::expected_traffic(Index steps) const {
+  const parallel::TrafficModel traffic(mesh_.plan(), mesh_.rank(), mesh_.world().nodes());
+  auto expected = traffic.attention(config_.model, sizeof(T), steps * config_.train.accumulation);
+  expected.push_back(traffic.scalars(token_count_phase, steps));
+  expected.push_back(traffic.all_reduce(gradient_phase, layout_.size(), sizeof(Accumulate<T>), steps));
+  expected.push_back(traffic.scalars(loss_phase, steps));
+  return expected;
+}
+
+template <class T>
+MemoryPrediction Trainer<T>::predict_memory(const config::Config& config, const parallel::Plan& plan,
+                                            int rank) {
+  const auto& a = config.model;
+  const Index parameters = a.parameters();
+  const Index rows = plan.rows(rank);
+  const model::HeadLayout layout{plan.sequence_degree, static_cast<int>(a.heads),
+                                 static_cast<int>(a.kv_heads), static_cast<int>(a.head_dim)};
+  const auto model = model::Transformer<T>::memory(a, layout, rows, model_positions(config));
+  MemoryPrediction memory;
+  memory.weights = parameters * Index(sizeof(T));
+  memory.gradients = parameters * Index(sizeof(Accumulate<T>));
+  if (config.train.optimizer == config::OptimizerKind::adamw) memory.optimizer = 2 * memory.gradients;
+  memory.saved =
+      model.saved + a.layers * static_cast<Index>(parallel::attend_state_bytes(plan, rank, a, sizeof(T)));
+  memory.workspace =
+      model.workspace + static_cast<Index>(parallel::attend_shared_bytes(plan, rank, a, sizeof(T)));
+  memory.communication =
+      static_cast<Index>(comm::all_reduce_workspace_bytes(parameters, sizeof(Accumulate<T>), plan.ranks));
+  return memory;
+}
+
+template class Trainer<float>;
+template class Trainer<double>;
+
+}  // namespace minisp::train
