@@ -77,8 +77,8 @@ std::optional<ArchitectureFault> find_family_fault(const Architecture& a) {
                                "Set both to the same number"};
     if (a.heads * a.head_dim != a.hidden)
       return ArchitectureFault{"head_dim",
-                               is("heads", a.heads) + " times " + is("head_dim", a.head_dim) +
-                                   " do not make " + is("hidden", a.hidden) + ", as GPT-2 demands",
+                               "heads * head_dim is " + std::to_string(a.heads * a.head_dim) + ", but " +
+                                   is("hidden", a.hidden) + ", and GPT-2 needs both to be equal",
                                "Set head_dim = hidden / heads"};
     if (!a.qkv_bias) return ArchitectureFault{"qkv_bias", "GPT-2 always has biases", "Leave qkv_bias out"};
     if (a.qk_norm) return ArchitectureFault{"qk_norm", "GPT-2 has no QK norm", "Leave qk_norm out"};
