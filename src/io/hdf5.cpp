@@ -233,10 +233,16 @@ bool exists(hid_t location, const std::string& path) {
   return true;
 }
 
+H5Group open_group(hid_t location, const std::string& path) {
+  H5Group group(H5Gopen2(location, path.c_str(), H5P_DEFAULT));
+  if (!group)
+    throw input_error("there is no such group", location_name(location, path),
+                      "Was the file written by this version of miniSP?");
+  return group;
+}
+
 H5Group make_group(hid_t location, const std::string& path) {
-  if (exists(location, path))
-    return H5Group(checked(H5Gopen2(location, path.c_str(), H5P_DEFAULT), "cannot open the group",
-                           location_name(location, path)));
+  if (exists(location, path)) return open_group(location, path);
   const auto links = group_making_properties();
   return H5Group(checked(H5Gcreate2(location, path.c_str(), links.get(), H5P_DEFAULT, H5P_DEFAULT),
                          "cannot create the group", location_name(location, path)));

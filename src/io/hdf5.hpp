@@ -74,6 +74,8 @@ H5File create_file(const std::string& path);
 
 /// True when every component of `path` exists below `location`.
 bool exists(hid_t location, const std::string& path);
+/// Opens the group at `path`; Error (bad_input) where it is missing.
+H5Group open_group(hid_t location, const std::string& path);
 /// Opens the group at `path`, made with all its parents where it is missing.
 H5Group make_group(hid_t location, const std::string& path);
 /// Paths of all datasets (or groups) below `path`, relative to it, sorted; empty when `path` does not exist.

@@ -10,27 +10,7 @@ namespace minisp::io {
 namespace {
 
 /// Upper estimate of what one dataset or group with its attributes takes besides its values.
-constexpr std::uint64_t bytes_per_object = 8 * 1024;
-
-std::uint64_t estimated_bytes(const RunResult& result) {
-  std::uint64_t objects = 64;
-  std::uint64_t values = 0;
-  std::uint64_t characters = result.input.deck_text.size() + result.provenance.kokkos_configuration.size() +
-                             result.provenance.command_line.size();
-  for (const auto& host : result.provenance.hosts) characters += host.size() + 32;
-  for (const auto& [name, value] : result.provenance.environment)
-    characters += name.size() + value.size() + 32;
-  for (const auto& text : result.input.overrides) characters += text.size() + 32;
-  for (const auto& [key, value] : result.input.settings) characters += 2 * (key.size() + value.size()) + 512;
-  for (const auto& reason : result.verdict.reasons) characters += reason.size() + 32;
-  for (const auto& check : result.verdict.checks) characters += check.name.size() + 32;
-  values += 6 * result.metrics.step.size() + 3 * result.verdict.checks.size();
-  for (const auto& phase : result.phases) values += phase.seconds.size();
-  for (const auto& row : result.traffic) values += 6 * row.calls.size();
-  values += 2 * result.memory.predicted.size();
-  objects += 5 * result.phases.size() + 8 * result.traffic.size();
-  return objects * bytes_per_object + values * sizeof(double) + 2 * characters;
-}
+constexpr std::uint64_t bytes_per_object = 2 * 1024;
 
 void write_input(hid_t file, const InputRecord& input) {
   const auto group = make_group(file, "/input");
@@ -115,6 +95,26 @@ void write_verdict(hid_t file, const Verdict& verdict) {
 }
 
 }  // namespace
+
+std::uint64_t estimated_bytes(const RunResult& result) {
+  std::uint64_t objects = 64;
+  std::uint64_t values = 0;
+  std::uint64_t characters = result.input.deck_text.size() + result.provenance.kokkos_configuration.size() +
+                             result.provenance.command_line.size();
+  for (const auto& host : result.provenance.hosts) characters += host.size() + 32;
+  for (const auto& [name, value] : result.provenance.environment)
+    characters += name.size() + value.size() + 32;
+  for (const auto& text : result.input.overrides) characters += text.size() + 32;
+  for (const auto& [key, value] : result.input.settings) characters += 2 * (key.size() + value.size()) + 512;
+  for (const auto& reason : result.verdict.reasons) characters += reason.size() + 32;
+  for (const auto& check : result.verdict.checks) characters += check.name.size() + 32;
+  values += 6 * result.metrics.step.size() + 3 * result.verdict.checks.size();
+  for (const auto& phase : result.phases) values += phase.seconds.size();
+  for (const auto& row : result.traffic) values += 6 * row.calls.size();
+  values += 2 * result.memory.predicted.size();
+  objects += 5 * result.phases.size() + 8 * result.traffic.size();
+  return objects * bytes_per_object + values * sizeof(double) + 2 * characters;
+}
 
 void write_result(OutputFile& output, const RunResult& result) {
   output.write_on_root(estimated_bytes(result), [&](hid_t file) {

@@ -94,6 +94,9 @@ struct RunResult {
 /// it with OutputFile::write_global, under the names below.
 void write_result(OutputFile& file, const RunResult& result);
 
+/// Upper estimate of the bytes that write_result adds.
+std::uint64_t estimated_bytes(const RunResult& result);
+
 /// Names of the global arrays. Activations are (sequence, position, features), logits (sequence, position,
 /// vocabulary); gradients and weights have Hugging Face names and shapes.
 inline std::string activation_path(const std::string& module) {
