@@ -58,7 +58,7 @@ struct ExponentialConstants<double> {
 
 }  // namespace detail
 
-/// exp(x), within 1 unit in the last place. 0 where the result would be below the smallest normal number
+/// exp(x), within 1.1 units in the last place. 0 where the result would be below the smallest normal number
 /// (exp(-inf) included), +inf above 2^127.5 (double: 2^1023.5), NaN for NaN.
 template <class T>
 KOKKOS_INLINE_FUNCTION T exponential(T x) {
@@ -81,7 +81,7 @@ KOKKOS_INLINE_FUNCTION T exponential(T x) {
   return x > C::highest ? std::numeric_limits<T>::infinity() : floored;
 }
 
-/// 1 / (1 + exp(-x)), within 2 units in the last place (0 below -88, double: -709).
+/// 1 / (1 + exp(-x)), within 2.5 units in the last place (0 below -88, double: -709).
 template <class T>
 KOKKOS_INLINE_FUNCTION T sigmoid(T x) {
   return T(1) / (T(1) + exponential(-x));

@@ -44,6 +44,20 @@ void check_shapes(Op op_a, Op op_b, const Matrix<const T>& a, const Matrix<const
         fmt::format("gemm: op(A) {}x{}, op(B) {}x{}, C {}x{}", m, k, k_b, n, c.extent(0), c.extent(1)));
 }
 
+/// C = beta C, C not read when beta is 0: what is left of a product with k = 0, which libraries refuse or
+/// skip.
+template <class T>
+void scale(const Exec& exec, T beta, const Matrix<T>& c) {
+  if (beta == T(0)) {
+    Kokkos::deep_copy(exec, c, T(0));
+    return;
+  }
+  const Index columns = static_cast<Index>(c.extent(1));
+  Kokkos::parallel_for(
+      "minisp::gemm::scale", RowPolicy(exec, 0, static_cast<Index>(c.extent(0)) * columns),
+      KOKKOS_LAMBDA(const Index i) { c(i / columns, i % columns) *= beta; });
+}
+
 #ifdef MINISP_HAVE_ONEDNN
 void gemm_onednn(Op op_a, Op op_b, float alpha, const Matrix<const float>& a, const Matrix<const float>& b,
                  float beta, const Matrix<float>& c) {
@@ -92,6 +106,10 @@ void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
           T beta, const Matrix<T>& c) {
   check_shapes(op_a, op_b, a, b, c);
   if (c.extent(0) == 0 || c.extent(1) == 0) return;
+  if ((op_a == Op::none ? a.extent(1) : a.extent(0)) == 0) {
+    scale<T>(exec, beta, c);
+    return;
+  }
 #ifdef MINISP_HAVE_ONEDNN
   if constexpr (uses_onednn<T>) {
     exec.fence();

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "math/gemm.hpp"
+
+#include "math/random.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace minisp::math {
+namespace {
+
+/// rows x columns of normal numbers with `padding` columns of NaN behind each row.
+template <class T>
+Matrix<T> random_matrix(Index rows, Index columns, Index padding, std::uint64_t stream) {
+  Matrix<T> whole("test", rows, columns + padding);
+  const auto host = Kokkos::create_mirror_view(whole);
+  for (Index r = 0; r < rows; ++r)
+    for (Index c = 0; c < columns + padding; ++c)
+      host(r, c) = c < columns
+                       ? static_cast<T>(random_normal(3, stream, static_cast<std::uint64_t>(r * columns + c)))
+                       : std::numeric_limits<T>::quiet_NaN();
+  Kokkos::deep_copy(whole, host);
+  return columns_of(whole, 0, columns);
+}
+
+/// A host copy with no stride.
+template <class T>
+HostMatrix<T> on_host(const Matrix<T>& m) {
+  Exec().fence();
+  const Matrix<T> packed("test", m.extent(0), m.extent(1));
+  Kokkos::deep_copy(packed, m);
+  return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), packed);
+}
+
+/// |C - (alpha op(A) op(B) + beta C0)| / |...| with the right side in double.
+template <class T>
+double error_of(Op op_a, Op op_b, double alpha, const Matrix<T>& a, const Matrix<T>& b, double beta,
+                const HostMatrix<T>& before, const Matrix<T>& c) {
+  const auto ha = on_host(a), hb = on_host(b), hc = on_host(c);
+  const Index k = static_cast<Index>(op_a == Op::none ? a.extent(1) : a.extent(0));
+  double squares = 0, error = 0;
+  for (Index i = 0; i < static_cast<Index>(c.extent(0)); ++i)
+    for (Index j = 0; j < static_cast<Index>(c.extent(1)); ++j) {
+      double sum = 0;
+      for (Index l = 0; l < k; ++l)
+        sum += static_cast<double>(op_a == Op::none ? ha(i, l) : ha(l, i)) *
+               static_cast<double>(op_b == Op::none ? hb(l, j) : hb(j, l));
+      const double expected = alpha * sum + (beta == 0 ? 0 : beta * static_cast<double>(before(i, j)));
+      squares += expected * expected;
+      error += (static_cast<double>(hc(i, j)) - expected) * (static_cast<double>(hc(i, j)) - expected);
+    }
+  return std::sqrt(error / squares);
+}
+
+template <class T>
+struct GemmTest : testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(GemmTest, Types);
+
+TYPED_TEST(GemmTest, OperandsScalarsStridesAndShapes) {
+  using T = TypeParam;
+  struct Shape {
+    Index m, n, k;
+  };
+  // A sum of k products errs by about sqrt(k) units in the last place; k <= 70 here.
+  const double tolerance = 10 * std::numeric_limits<T>::epsilon();
+  for (const Shape s : {Shape{1, 1, 1}, {5, 7, 3}, {33, 65, 70}, {64, 1, 16}, {1, 64, 16}})
+    for (const Op op_a : {Op::none, Op::transpose})
+      for (const Op op_b : {Op::none, Op::transpose})
+        for (const Index padding : {0, 5})
+          for (const auto& [alpha, beta] : {std::pair{1.0, 0.0}, {1.0, 1.0}, {-0.5, 2.0}}) {
+            const auto a = op_a == Op::none ? random_matrix<T>(s.m, s.k, padding, 1)
+                                            : random_matrix<T>(s.k, s.m, padding, 1);
+            const auto b = op_b == Op::none ? random_matrix<T>(s.k, s.n, padding, 2)
+                                            : random_matrix<T>(s.n, s.k, padding, 2);
+            const auto c = random_matrix<T>(s.m, s.n, padding, 3);
+            if (beta == 0) Kokkos::deep_copy(c, std::numeric_limits<T>::quiet_NaN());
+            const auto before = on_host(c);
+            gemm<T>(Exec(), op_a, op_b, static_cast<T>(alpha), a, b, static_cast<T>(beta), c);
+            EXPECT_LT(error_of<T>(op_a, op_b, alpha, a, b, beta, before, c), tolerance)
+                << s.m << "x" << s.n << "x" << s.k << " padding " << padding << " alpha " << alpha << " beta "
+                << beta << " ops " << int(op_a) << int(op_b);
+          }
+}
+
+TYPED_TEST(GemmTest, LeavesWhatLiesBetweenRowsAlone) {
+  using T = TypeParam;
+  const Matrix<T> whole("test", 6, 9);
+  Kokkos::deep_copy(whole, T(3));
+  gemm<T>(Exec(), Op::none, Op::none, T(1), random_matrix<T>(6, 4, 0, 1), random_matrix<T>(4, 5, 0, 2), T(0),
+          columns_of(whole, 2, 7));
+  const auto host = on_host(whole);
+  for (Index r = 0; r < 6; ++r)
+    for (const Index c : {0, 1, 7, 8}) EXPECT_EQ(host(r, c), T(3));
+}
+
+TYPED_TEST(GemmTest, EmptyProducts) {
+  using T = TypeParam;
+  const Matrix<T> c("test", 3, 4);
+  Kokkos::deep_copy(c, T(2));
+  gemm<T>(Exec(), Op::none, Op::none, T(1), Matrix<T>("test", 3, 0), Matrix<T>("test", 0, 4), T(0.5), c);
+  EXPECT_EQ(on_host(c)(2, 3), T(1));
+  gemm<T>(Exec(), Op::none, Op::transpose, T(1), Matrix<T>("test", 3, 0), Matrix<T>("test", 4, 0), T(0), c);
+  EXPECT_EQ(on_host(c)(0, 0), T(0));
+  EXPECT_NO_THROW(gemm<T>(Exec(), Op::none, Op::none, T(1), Matrix<T>("test", 0, 5), Matrix<T>("test", 5, 4),
+                          T(0), Matrix<T>("test", 0, 4)));
+}
+
+TYPED_TEST(GemmTest, RefusesShapesThatDoNotFit) {
+  using T = TypeParam;
+  const auto call = [](Op op_a, Op op_b, Index m, Index n) {
+    gemm<T>(Exec(), op_a, op_b, T(1), Matrix<T>("test", 3, 5), Matrix<T>("test", 5, 4), T(0),
+            Matrix<T>("test", m, n));
+  };
+  EXPECT_NO_THROW(call(Op::none, Op::none, 3, 4));
+  EXPECT_THROW(call(Op::transpose, Op::none, 3, 4), std::invalid_argument);
+  EXPECT_THROW(call(Op::none, Op::transpose, 3, 4), std::invalid_argument);
+  EXPECT_THROW(call(Op::none, Op::none, 4, 4), std::invalid_argument);
+  EXPECT_THROW(call(Op::none, Op::none, 3, 5), std::invalid_argument);
+}
+
+TYPED_TEST(GemmTest, RepeatedRunsGiveTheSameBits) {
+  using T = TypeParam;
+  const auto a = random_matrix<T>(50, 40, 0, 1), b = random_matrix<T>(40, 60, 0, 2);
+  const Matrix<T> c("test", 50, 60), d("test", 50, 60);
+  gemm<T>(Exec(), Op::none, Op::none, T(1), a, b, T(0), c);
+  gemm<T>(Exec(), Op::none, Op::none, T(1), a, b, T(0), d);
+  const auto hc = on_host(c), hd = on_host(d);
+  for (Index i = 0; i < 50; ++i)
+    for (Index j = 0; j < 60; ++j) ASSERT_EQ(hc(i, j), hd(i, j));
+}
+
+TEST(Gemm, NamesItsBackend) {
+  EXPECT_FALSE(std::string(gemm_backend<float>()).empty());
+  EXPECT_FALSE(std::string(gemm_backend<double>()).empty());
+}
+
+}  // namespace
+}  // namespace minisp::math
