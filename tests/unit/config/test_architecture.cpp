@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
 #include "config/presets.hpp"
-#include "unit/config/error_of.hpp"
+#include "support/error_of.hpp"
 
 #include <gtest/gtest.h>
 

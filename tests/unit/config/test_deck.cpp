@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "config/deck.hpp"
 #include "config/presets.hpp"
-#include "unit/config/error_of.hpp"
+#include "support/error_of.hpp"
 
 #include <gtest/gtest.h>
 
