@@ -177,8 +177,8 @@ void expect_all_reduce(const Communicator& world, const Exec& exec, Index n) {
   }
   const auto& entry = world.ledger().entries().front();
   EXPECT_EQ(entry.calls, 2);
-  EXPECT_EQ(entry.bytes_on_node,
-            2 * 2 * (n + ranks - 1) / ranks * (ranks - 1) * static_cast<Index>(sizeof(T)));
+  const Index chunk = (n + ranks - 1) / ranks;
+  EXPECT_EQ(entry.bytes_on_node, 2 * (2 * chunk * (ranks - 1)) * static_cast<Index>(sizeof(T)));
 }
 
 TEST_P(Collectives, AllReduceAddsInRankOrder) {
