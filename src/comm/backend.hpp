@@ -35,6 +35,9 @@ class Backend {
                                                     std::size_t block_bytes) = 0;
   /// receive = the ranks' blocks one after the other.
   virtual void all_gather(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) = 0;
+  /// The same, started.
+  virtual std::unique_ptr<Pending> start_all_gather(const Exec& exec, const void* send, void* receive,
+                                                    std::size_t block_bytes) = 0;
   virtual void broadcast(const Exec& exec, void* data, std::size_t bytes, int root) = 0;
 
   /// Small messages in host memory.

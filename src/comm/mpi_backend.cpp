@@ -32,26 +32,28 @@ void from_host(const Exec& exec, const HostBytes& host, void* data) {
   exec.fence();
 }
 
-/// An MPI_Ialltoall under way, with the host copies that it works on when staged.
-class PendingAllToAll : public Pending {
+// A collective under way, with the host copies of its buffers where MPI does not take device memory.
+class PendingCollective : public Pending {
  public:
-  PendingAllToAll(MPI_Comm comm, int size, bool staged, const Exec& exec, const void* send, void* receive,
-                  std::size_t block_bytes)
+  using Start = int (*)(const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm, MPI_Request*);
+
+  PendingCollective(Start start, const char* name, MPI_Comm comm, bool staged, const Exec& exec,
+                    const void* send, std::size_t send_bytes, void* receive, std::size_t receive_bytes,
+                    std::size_t block_bytes)
       : message_(block_bytes), exec_(exec), receive_(receive) {
     void* target = receive;
     if (staged) {
-      const std::size_t bytes = block_bytes * static_cast<std::size_t>(size);
       HostBytes none;
-      staged_send_ = host_bytes(none, bytes);
+      staged_send_ = host_bytes(none, send_bytes);
       none = {};
-      staged_receive_ = host_bytes(none, bytes);
+      staged_receive_ = host_bytes(none, receive_bytes);
       to_host(exec, send, staged_send_);
       send = staged_send_.data();
       target = staged_receive_.data();
     }
-    check_mpi(MPI_Ialltoall(send, message_.count(), message_.type(), target, message_.count(),
-                            message_.type(), comm, &request_),
-              "MPI_Ialltoall");
+    check_mpi(start(send, message_.count(), message_.type(), target, message_.count(), message_.type(), comm,
+                    &request_),
+              name);
   }
 
   void wait() override {
@@ -105,7 +107,16 @@ void MpiBackend::all_to_all(const Exec& exec, const void* send, void* receive, s
 
 std::unique_ptr<Pending> MpiBackend::start_all_to_all(const Exec& exec, const void* send, void* receive,
                                                       std::size_t block_bytes) {
-  return std::make_unique<PendingAllToAll>(comm_, size_, staged_, exec, send, receive, block_bytes);
+  const std::size_t bytes = block_bytes * static_cast<std::size_t>(size_);
+  return std::make_unique<PendingCollective>(MPI_Ialltoall, "MPI_Ialltoall", comm_, staged_, exec, send,
+                                             bytes, receive, bytes, block_bytes);
+}
+
+std::unique_ptr<Pending> MpiBackend::start_all_gather(const Exec& exec, const void* send, void* receive,
+                                                      std::size_t block_bytes) {
+  return std::make_unique<PendingCollective>(MPI_Iallgather, "MPI_Iallgather", comm_, staged_, exec, send,
+                                             block_bytes, receive,
+                                             block_bytes * static_cast<std::size_t>(size_), block_bytes);
 }
 
 void MpiBackend::all_gather(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) {

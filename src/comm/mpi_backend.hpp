@@ -25,6 +25,8 @@ class MpiBackend : public Backend {
   std::unique_ptr<Pending> start_all_to_all(const Exec& exec, const void* send, void* receive,
                                             std::size_t block_bytes) override;
   void all_gather(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) override;
+  std::unique_ptr<Pending> start_all_gather(const Exec& exec, const void* send, void* receive,
+                                            std::size_t block_bytes) override;
   void broadcast(const Exec& exec, void* data, std::size_t bytes, int root) override;
   void host_all_gather(const void* send, void* receive, std::size_t block_bytes) override;
   void host_broadcast(void* data, std::size_t bytes, int root) override;

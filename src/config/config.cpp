@@ -15,6 +15,9 @@ const char* to_string(Precision precision) {
 const char* to_string(OptimizerKind kind) {
   return name_of(kind);
 }
+const char* to_string(Sharding sharding) {
+  return name_of(sharding);
+}
 const char* to_string(DataSource source) {
   return name_of(source);
 }

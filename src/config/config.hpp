@@ -14,6 +14,8 @@ namespace minisp::config {
 enum class System { single, data_parallel, ulysses, basp };
 enum class Precision { fp64, fp32 };
 enum class OptimizerKind { sgd, adamw };
+/// ZeRO stages over all ranks, or shards within a group and replicas across (MiCS, HSDP).
+enum class Sharding { none, zero1, zero2, zero3, mics };
 enum class DataSource { synthetic, tokens, text };
 enum class TokenType { uint16, uint32 };
 
@@ -50,7 +52,9 @@ struct TrainConfig {
 struct ParallelConfig {
   System system = System::single;
   std::int64_t sequence_degree = 0;  ///< K; 0: all ranks under ulysses, N/B under basp
-  bool deterministic = true;         ///< reductions over ranks in rank order
+  Sharding sharding = Sharding::none;
+  std::int64_t shard_ranks = 0;  ///< mics: ranks of a shard group; 0: those of a sequence group (K)
+  bool prefetch = true;          ///< zero3, mics: gather the next block while this one computes
 };
 
 struct VerifyConfig {
@@ -81,6 +85,7 @@ struct Config {
 const char* to_string(System system);
 const char* to_string(Precision precision);
 const char* to_string(OptimizerKind kind);
+const char* to_string(Sharding sharding);
 const char* to_string(DataSource source);
 const char* to_string(TokenType type);
 

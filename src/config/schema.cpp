@@ -354,8 +354,12 @@ void add_run(std::vector<Key>& keys) {
   keys.push_back(member("parallel.sequence_degree", &Config::parallel, &ParallelConfig::sequence_degree,
                         "ranks", not_negative,
                         "K: ranks that share a sequence; 0: all under ulysses, N/B under basp"));
-  keys.push_back(member("parallel.deterministic", &Config::parallel, &ParallelConfig::deterministic, "", any,
-                        "sums over ranks in rank order: the same bits in every run"));
+  keys.push_back(member("parallel.sharding", &Config::parallel, &ParallelConfig::sharding, "", any,
+                        "what each rank holds a part of: ZeRO stages over all ranks, MiCS in groups"));
+  keys.push_back(member("parallel.shard_ranks", &Config::parallel, &ParallelConfig::shard_ranks, "ranks",
+                        not_negative, "mics: ranks of a shard group; 0: those that share a sequence"));
+  keys.push_back(member("parallel.prefetch", &Config::parallel, &ParallelConfig::prefetch, "", any,
+                        "zero3, mics: gather the next block's weights while this one computes"));
   keys.push_back(member("verify.enabled", &Config::verify, &VerifyConfig::enabled, "", any,
                         "check a small fp64 twin of the run against one rank before the timed steps"));
   using O = OutputConfig;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -90,28 +91,69 @@ void add_llama_block(LayoutBuilder& builder, const Architecture& a) {
   builder.matrix("mlp.down_proj.weight", a.hidden, a.intermediate);
 }
 
-/// Deals views out of the flat buffer in the order of the layout.
+/// Deals views out of one unit in the order of the layout.
 template <class T>
 class ViewDealer {
  public:
-  explicit ViewDealer(const Vector<T>& flat) : flat_(flat) {}
+  explicit ViewDealer(T* unit) : first_(unit), next_(unit) {}
 
   Vector<T> vector(bool present, Index n) {
     if (!present) return {};
-    const Index begin = offset_;
-    offset_ += n;
-    return Kokkos::subview(flat_, Kokkos::make_pair(begin, begin + n));
+    return Vector<T>(take(n), n);
   }
   Matrix<T> matrix(bool present, Index rows, Index columns) {
-    const auto part = vector(present, rows * columns);
-    return present ? Matrix<T>(part.data(), rows, columns) : Matrix<T>();
+    if (!present) return {};
+    return Matrix<T>(take(rows * columns), rows, columns);
   }
-  Index offset() const { return offset_; }
+  Index dealt() const { return next_ - first_; }
 
  private:
-  Vector<T> flat_;
-  Index offset_ = 0;
+  T* take(Index n) {
+    T* const part = next_;
+    next_ += n;
+    return part;
+  }
+
+  T* first_;
+  T* next_;
 };
+
+template <class T>
+BlockParameters<T> view_block(const Architecture& a, ViewDealer<T>& deal) {
+  const bool layer_norm = a.norm == config::Norm::layer;
+  const Index qkv = a.q_size() + 2 * a.kv_size();
+  const Index up = (a.mlp == config::Mlp::swiglu ? 2 : 1) * a.intermediate;
+  BlockParameters<T> b;
+  b.norm1_weight = deal.vector(true, a.hidden);
+  b.norm1_bias = deal.vector(layer_norm, a.hidden);
+  b.qkv_weight = deal.matrix(true, qkv, a.hidden);
+  b.qkv_bias = deal.vector(a.qkv_bias, qkv);
+  b.q_norm = deal.vector(a.qk_norm, a.head_dim);
+  b.k_norm = deal.vector(a.qk_norm, a.head_dim);
+  b.o_weight = deal.matrix(true, a.hidden, a.q_size());
+  b.o_bias = deal.vector(a.linear_bias, a.hidden);
+  b.norm2_weight = deal.vector(true, a.hidden);
+  b.norm2_bias = deal.vector(layer_norm, a.hidden);
+  b.up_weight = deal.matrix(true, up, a.hidden);
+  b.up_bias = deal.vector(a.linear_bias, up);
+  b.down_weight = deal.matrix(true, a.hidden, a.intermediate);
+  b.down_bias = deal.vector(a.linear_bias, a.hidden);
+  return b;
+}
+
+/// Units by layer: -1, 0 .. layers - 1, layers.
+std::vector<ParameterUnit> units_of(const std::vector<ParameterEntry>& entries, int layers) {
+  std::vector<ParameterUnit> units(static_cast<std::size_t>(layers) + 2);
+  Index offset = 0;
+  for (int layer = -1; layer <= layers; ++layer) {
+    auto& unit = units[static_cast<std::size_t>(layer + 1)];
+    unit.offset = offset;
+    for (const auto& entry : entries)
+      if (entry.layer == layer) unit.size += entry.size();
+    offset += unit.size;
+  }
+  return units;
+}
 
 }  // namespace
 
@@ -131,6 +173,7 @@ ParameterLayout::ParameterLayout(const Architecture& a) {
   builder.set_layer(static_cast<int>(a.layers), "");
   if (!a.tied_head) builder.matrix("lm_head.weight", a.vocabulary, a.hidden);
   size_ = builder.size();
+  units_ = units_of(entries_, static_cast<int>(a.layers));
 }
 
 const ParameterEntry* ParameterLayout::find(const std::string& name) const {
@@ -141,57 +184,49 @@ const ParameterEntry* ParameterLayout::find(const std::string& name) const {
 
 template <class T>
 ModelParameters<T> view_parameters(const Architecture& a, const ParameterLayout& layout,
-                                   const Vector<T>& flat) {
-  if (static_cast<Index>(flat.extent(0)) != layout.size())
-    throw std::invalid_argument("view_parameters: the buffer does not have the layout's size");
-  ViewDealer<T> deal(flat);
-  const bool layer_norm = a.norm == config::Norm::layer;
-  const Index qkv = a.q_size() + 2 * a.kv_size();
-  const Index up = (a.mlp == config::Mlp::swiglu ? 2 : 1) * a.intermediate;
+                                   const std::vector<T*>& units) {
   ModelParameters<T> p;
-  p.embedding = deal.matrix(true, a.vocabulary, a.hidden);
-  p.positions = deal.matrix(a.positions == config::Positions::learned, a.max_positions, a.hidden);
-  for (Index layer = 0; layer < a.layers; ++layer) {
-    BlockParameters<T> b;
-    b.norm1_weight = deal.vector(true, a.hidden);
-    b.norm1_bias = deal.vector(layer_norm, a.hidden);
-    b.qkv_weight = deal.matrix(true, qkv, a.hidden);
-    b.qkv_bias = deal.vector(a.qkv_bias, qkv);
-    b.q_norm = deal.vector(a.qk_norm, a.head_dim);
-    b.k_norm = deal.vector(a.qk_norm, a.head_dim);
-    b.o_weight = deal.matrix(true, a.hidden, a.q_size());
-    b.o_bias = deal.vector(a.linear_bias, a.hidden);
-    b.norm2_weight = deal.vector(true, a.hidden);
-    b.norm2_bias = deal.vector(layer_norm, a.hidden);
-    b.up_weight = deal.matrix(true, up, a.hidden);
-    b.up_bias = deal.vector(a.linear_bias, up);
-    b.down_weight = deal.matrix(true, a.hidden, a.intermediate);
-    b.down_bias = deal.vector(a.linear_bias, a.hidden);
-    p.blocks.push_back(b);
+  const auto check = [&](const ViewDealer<T>& deal, std::size_t unit) {
+    if (deal.dealt() != layout.units()[unit].size)
+      throw std::logic_error("view_parameters: the views do not cover the unit");
+  };
+  ViewDealer<T> embeddings(units.front());
+  p.embedding = embeddings.matrix(true, a.vocabulary, a.hidden);
+  p.positions = embeddings.matrix(a.positions == config::Positions::learned, a.max_positions, a.hidden);
+  check(embeddings, 0);
+  for (std::size_t unit = 1; unit + 1 < units.size(); ++unit) {
+    ViewDealer<T> block(units[unit]);
+    p.blocks.push_back(view_block(a, block));
+    check(block, unit);
   }
-  p.norm_weight = deal.vector(true, a.hidden);
-  p.norm_bias = deal.vector(layer_norm, a.hidden);
-  p.head = a.tied_head ? p.embedding : deal.matrix(true, a.vocabulary, a.hidden);
-  if (deal.offset() != layout.size())
-    throw std::logic_error("view_parameters: the views do not cover the layout");
+  ViewDealer<T> last(units.back());
+  p.norm_weight = last.vector(true, a.hidden);
+  p.norm_bias = last.vector(a.norm == config::Norm::layer, a.hidden);
+  p.head = a.tied_head ? p.embedding : last.matrix(true, a.vocabulary, a.hidden);
+  check(last, units.size() - 1);
   return p;
 }
 
 template <class T>
 void initialize_parameters(const Exec& exec, const ParameterLayout& layout, std::uint64_t seed,
-                           double deviation, const Vector<T>& weights) {
+                           double deviation, Index first, const Vector<T>& values) {
+  const Index last = first + static_cast<Index>(values.extent(0));
   std::uint64_t stream = 0;
   for (const auto& entry : layout.entries()) {
-    const auto part = Kokkos::subview(weights, Kokkos::make_pair(entry.offset, entry.offset + entry.size()));
     const std::uint64_t tensor = stream++;
+    const Index begin = std::max(first, entry.offset), end = std::min(last, entry.offset + entry.size());
+    if (begin >= end) continue;
+    const auto part = Kokkos::subview(values, Kokkos::make_pair(begin - first, end - first));
     if (entry.initialization != Initialization::normal) {
       Kokkos::deep_copy(exec, part, entry.initialization == Initialization::ones ? T(1) : T(0));
       continue;
     }
     const double scale = deviation * entry.deviation_factor;
+    const Index element = begin - entry.offset;
     Kokkos::parallel_for(
-        "minisp::parameters::initialize", RowPolicy(exec, 0, entry.size()), KOKKOS_LAMBDA(const Index i) {
-          part(i) = static_cast<T>(scale * math::random_normal(seed, tensor, static_cast<std::uint64_t>(i)));
+        "minisp::parameters::initialize", RowPolicy(exec, 0, end - begin), KOKKOS_LAMBDA(const Index i) {
+          part(i) = static_cast<T>(
+              scale * math::random_normal(seed, tensor, static_cast<std::uint64_t>(element + i)));
         });
   }
 }
@@ -207,21 +242,22 @@ std::vector<double> to_hugging_face(const ParameterEntry& entry, const HostVecto
 }
 
 template <class T>
-void from_hugging_face(const ParameterEntry& entry, const std::vector<double>& tensor,
-                       const HostVector<T>& flat) {
+std::vector<T> from_hugging_face(const ParameterEntry& entry, const std::vector<double>& tensor) {
+  std::vector<T> stored(static_cast<std::size_t>(entry.size()));
   for (Index r = 0; r < entry.rows; ++r)
     for (Index c = 0; c < entry.columns; ++c)
-      flat(entry.offset + r * entry.columns + c) = static_cast<T>(
+      stored[static_cast<std::size_t>(r * entry.columns + c)] = static_cast<T>(
           tensor[static_cast<std::size_t>(entry.transposed ? c * entry.rows + r : r * entry.columns + c)]);
+  return stored;
 }
 
-#define MINISP_INSTANTIATE(T)                                                                         \
-  template ModelParameters<T> view_parameters<T>(const Architecture&, const ParameterLayout&,         \
-                                                 const Vector<T>&);                                   \
-  template void initialize_parameters<T>(const Exec&, const ParameterLayout&, std::uint64_t, double,  \
-                                         const Vector<T>&);                                           \
-  template std::vector<double> to_hugging_face<T>(const ParameterEntry&, const HostVector<const T>&); \
-  template void from_hugging_face<T>(const ParameterEntry&, const std::vector<double>&, const HostVector<T>&);
+#define MINISP_INSTANTIATE(T)                                                                               \
+  template ModelParameters<T> view_parameters<T>(const Architecture&, const ParameterLayout&,               \
+                                                 const std::vector<T*>&);                                   \
+  template void initialize_parameters<T>(const Exec&, const ParameterLayout&, std::uint64_t, double, Index, \
+                                         const Vector<T>&);                                                 \
+  template std::vector<double> to_hugging_face<T>(const ParameterEntry&, const HostVector<const T>&);       \
+  template std::vector<T> from_hugging_face<T>(const ParameterEntry&, const std::vector<double>&);
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

@@ -28,6 +28,13 @@ struct ParameterEntry {
   Index size() const { return rows * columns; }
 };
 
+/// A contiguous part of the flat buffer that is needed together: the embeddings, one block, or the final norm
+/// with an untied head.
+struct ParameterUnit {
+  Index offset = 0;  ///< in elements
+  Index size = 0;
+};
+
 /// Order: embeddings, block after block, final norm, untied head. Tensors that one product reads together
 /// (q, k and v; gate and up) follow each other, so that they form one matrix.
 class ParameterLayout {
@@ -35,6 +42,8 @@ class ParameterLayout {
   explicit ParameterLayout(const config::Architecture& architecture);
 
   const std::vector<ParameterEntry>& entries() const { return entries_; }
+  /// Embeddings, blocks, final norm and head: layers + 2 units that cover the buffer.
+  const std::vector<ParameterUnit>& units() const { return units_; }
   /// Elements of the flat buffer: the number of parameters.
   Index size() const { return size_; }
   /// nullptr when there is none of that name.
@@ -42,6 +51,7 @@ class ParameterLayout {
 
  private:
   std::vector<ParameterEntry> entries_;
+  std::vector<ParameterUnit> units_;
   Index size_ = 0;
 };
 
@@ -70,23 +80,24 @@ struct ModelParameters {
   Matrix<T> head;                    // (vocabulary, hidden); the embedding itself when tied
 };
 
-/// Views into `flat` (layout.size() elements), which may hold weights or gradients.
+/// Views of every unit; `units` holds the first element of each (ParameterLayout::units), which may hold
+/// weights or gradients. Not owned.
 template <class T>
 ModelParameters<T> view_parameters(const config::Architecture& architecture, const ParameterLayout& layout,
-                                   const Vector<T>& flat);
+                                   const std::vector<T*>& units);
 
-/// weights = the architecture's usual initial values: normal(0, deviation), norms 1, biases 0; GPT-2 divides
-/// the deviation of projections into the residual stream by sqrt(2 layers). A pure function of (seed, tensor,
-/// element).
+/// values(i) = the architecture's usual initial value of element `first` + i of the flat buffer: normal(0,
+/// deviation), norms 1, biases 0; GPT-2 divides the deviation of projections into the residual stream by
+/// sqrt(2 layers). A pure function of (seed, tensor, element), so that any part can be made anywhere.
 template <class T>
 void initialize_parameters(const Exec& exec, const ParameterLayout& layout, std::uint64_t seed,
-                           double deviation, const Vector<T>& weights);
+                           double deviation, Index first, const Vector<T>& values);
 
 /// One tensor between the flat buffer's order and Hugging Face order (row-major, `entry.shape`).
 template <class T>
 std::vector<double> to_hugging_face(const ParameterEntry& entry, const HostVector<const T>& flat);
+/// entry.size() values as they stand in the flat buffer.
 template <class T>
-void from_hugging_face(const ParameterEntry& entry, const std::vector<double>& tensor,
-                       const HostVector<T>& flat);
+std::vector<T> from_hugging_face(const ParameterEntry& entry, const std::vector<double>& tensor);
 
 }  // namespace minisp::model

@@ -88,39 +88,57 @@ struct Transformer<T>::Implementation {
             timers,    observer,     observer ? fmt::format("{}.{}.", body, layer) : std::string()};
   }
 
-  void embed(const Exec& exec, const ModelParameters<T>& weights) {
-    auto phase = timers.phase("embedding");
-    const Matrix<T>& out = blocks.empty() ? output : blocks.front().input;
-    if (learned_positions(architecture))
-      embedding_forward<T>(exec, tokens, weights.embedding, positions, weights.positions, out);
-    else
-      embedding_forward<T>(exec, tokens, weights.embedding, out);
+  int final_unit() const { return static_cast<int>(blocks.size()) + 1; }
+
+  void embed(const Exec& exec, ParameterAccess<T>& parameters) {
+    parameters.acquire(exec, 0);
+    {
+      auto phase = timers.phase("embedding");
+      const auto& weights = parameters.weights();
+      const Matrix<T>& out = blocks.front().input;
+      if (learned_positions(architecture))
+        embedding_forward<T>(exec, tokens, weights.embedding, positions, weights.positions, out);
+      else
+        embedding_forward<T>(exec, tokens, weights.embedding, out);
+    }
+    parameters.release(0);
   }
 
-  /// Leaves the final norm's output in workspace.normed.
-  void forward(const Exec& exec, const ModelParameters<T>& weights) {
-    embed(exec, weights);
-    for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
-      auto& block = blocks[layer];
-      const auto& w = weights.blocks[layer];
-      if (layer == 0) {
-        auto phase = timers.phase("norm");
-        norm_forward<T>(exec, architecture, block.input, {w.norm1_weight, w.norm1_bias}, workspace.normed,
-                        block.norm1);
-      }
-      show(fmt::format("hidden_states/{}", layer), block.input);
-      block_forward<T>(context(exec, static_cast<Index>(layer)), w, block);
+  /// Leaves the final norm's output in workspace.normed, and the last unit acquired.
+  void forward(const Exec& exec, ParameterAccess<T>& parameters) {
+    embed(exec, parameters);
+    const auto& weights = parameters.weights();
+    parameters.acquire(exec, 1);
+    {
       auto phase = timers.phase("norm");
-      const bool last = layer + 1 == blocks.size();
-      const Matrix<T>& next = last ? output : blocks[layer + 1].input;
-      const NormParameters<T> next_norm = last ? NormParameters<T>{weights.norm_weight, weights.norm_bias}
-                                               : NormParameters<T>{weights.blocks[layer + 1].norm1_weight,
-                                                                   weights.blocks[layer + 1].norm1_bias};
-      residual_norm_forward<T>(exec, architecture, block.middle, workspace.branch, next_norm, next,
-                               workspace.normed, last ? norm : blocks[layer + 1].norm1);
+      auto& first = blocks.front();
+      norm_forward<T>(exec, architecture, first.input,
+                      {weights.blocks.front().norm1_weight, weights.blocks.front().norm1_bias},
+                      workspace.normed, first.norm1);
+    }
+    for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
+      const int unit = static_cast<int>(layer) + 1;
+      parameters.prefetch(exec, unit + 1);
+      show(fmt::format("hidden_states/{}", layer), blocks[layer].input);
+      block_forward<T>(context(exec, static_cast<Index>(layer)), weights.blocks[layer], blocks[layer]);
+      // The next norm is the next unit's.
+      parameters.acquire(exec, unit + 1);
+      add_branch_and_norm(exec, weights, layer);
+      parameters.release(unit);
     }
     show(fmt::format("hidden_states/{}", blocks.size()), workspace.normed);
     show("activations/" + final_norm_name(), workspace.normed);
+  }
+
+  void add_branch_and_norm(const Exec& exec, const ModelParameters<T>& weights, std::size_t layer) {
+    auto phase = timers.phase("norm");
+    const bool last = layer + 1 == blocks.size();
+    const Matrix<T>& next = last ? output : blocks[layer + 1].input;
+    const NormParameters<T> next_norm = last ? NormParameters<T>{weights.norm_weight, weights.norm_bias}
+                                             : NormParameters<T>{weights.blocks[layer + 1].norm1_weight,
+                                                                 weights.blocks[layer + 1].norm1_bias};
+    residual_norm_forward<T>(exec, architecture, blocks[layer].middle, workspace.branch, next_norm, next,
+                             workspace.normed, last ? norm : blocks[layer + 1].norm1);
   }
 
   void show_logits(const Exec& exec, const ModelParameters<T>& weights) const {
@@ -130,21 +148,49 @@ struct Transformer<T>::Implementation {
     show("logits", logits);
   }
 
-  void backward(const Exec& exec, const ModelParameters<T>& weights,
-                const ModelParameters<Accumulate<T>>& gradients) {
+  /// Loss and the gradient of the final norm's output, which is left in workspace.branch.
+  double head(const Exec& exec, ParameterAccess<T>& parameters, double loss_scale) {
+    if (architecture.tied_head) parameters.acquire(exec, 0);
+    show_logits(exec, parameters.weights());
+    double loss = 0;
+    {
+      auto phase = timers.phase("head_loss");
+      cross_entropy_forward_backward<T>(exec, workspace.normed, parameters.weights().head, labels, loss_scale,
+                                        tile, workspace.branch, parameters.gradients().head, token_losses);
+      loss = sum_losses<Accumulate<T>>(exec, token_losses);
+    }
+    show("activation_gradients/" + final_norm_name(), workspace.branch);
+    if (architecture.tied_head) parameters.release(0);
+    return loss;
+  }
+
+  void backward(const Exec& exec, ParameterAccess<T>& parameters) {
+    const auto& weights = parameters.weights();
+    const auto& gradients = parameters.gradients();
     {
       auto phase = timers.phase("norm");
       norm_backward<T>(exec, architecture, output, {weights.norm_weight, weights.norm_bias}, norm,
                        workspace.branch, Accumulation::overwrite, workspace.gradient, workspace.column_sums,
                        {gradients.norm_weight, gradients.norm_bias});
     }
-    for (std::size_t layer = blocks.size(); layer-- > 0;)
+    parameters.release(final_unit());
+    parameters.retire_gradient(exec, final_unit());
+    for (std::size_t layer = blocks.size(); layer-- > 0;) {
+      const int unit = static_cast<int>(layer) + 1;
+      parameters.acquire(exec, unit);
+      if (layer > 0) parameters.prefetch(exec, unit - 1);
       block_backward<T>(context(exec, static_cast<Index>(layer)), weights.blocks[layer],
                         gradients.blocks[layer], blocks[layer]);
-    auto phase = timers.phase("embedding");
-    embedding_backward<T>(exec, token_index, workspace.gradient, gradients.embedding);
-    if (learned_positions(architecture))
-      embedding_backward<T>(exec, position_index, workspace.gradient, gradients.positions);
+      parameters.release(unit);
+      parameters.retire_gradient(exec, unit);
+    }
+    {
+      auto phase = timers.phase("embedding");
+      embedding_backward<T>(exec, token_index, workspace.gradient, gradients.embedding);
+      if (learned_positions(architecture))
+        embedding_backward<T>(exec, position_index, workspace.gradient, gradients.positions);
+    }
+    parameters.retire_gradient(exec, 0);
   }
 };
 
@@ -170,26 +216,17 @@ void Transformer<T>::set_tokens(const Exec& exec, const TokenRows& rows) {
 }
 
 template <class T>
-double Transformer<T>::forward_backward(const Exec& exec, const ModelParameters<T>& weights,
-                                        const ModelParameters<Accumulate<T>>& gradients, double loss_scale) {
-  auto& m = *impl_;
-  m.forward(exec, weights);
-  m.show_logits(exec, weights);
-  double loss = 0;
-  {
-    auto phase = m.timers.phase("head_loss");
-    cross_entropy_forward_backward<T>(exec, m.workspace.normed, weights.head, m.labels, loss_scale, m.tile,
-                                      m.workspace.branch, gradients.head, m.token_losses);
-    loss = sum_losses<Accumulate<T>>(exec, m.token_losses);
-  }
-  m.show("activation_gradients/" + m.final_norm_name(), m.workspace.branch);
-  m.backward(exec, weights, gradients);
+double Transformer<T>::forward_backward(const Exec& exec, ParameterAccess<T>& parameters, double loss_scale) {
+  impl_->forward(exec, parameters);
+  const double loss = impl_->head(exec, parameters, loss_scale);
+  impl_->backward(exec, parameters);
   return loss;
 }
 
 template <class T>
-void Transformer<T>::forward(const Exec& exec, const ModelParameters<T>& weights) {
-  impl_->forward(exec, weights);
+void Transformer<T>::forward(const Exec& exec, ParameterAccess<T>& parameters) {
+  impl_->forward(exec, parameters);
+  parameters.release(impl_->final_unit());
 }
 
 template <class T>

@@ -9,7 +9,7 @@
 #include "math/precision.hpp"
 #include "model/attend.hpp"
 #include "model/block.hpp"
-#include "model/parameters.hpp"
+#include "model/parameter_access.hpp"
 #include "util/phase_timers.hpp"
 #include "util/views.hpp"
 
@@ -49,12 +49,12 @@ class Transformer {
   /// Takes the tokens of the next forward; their number is `rows`. The map of attention is set beside it.
   void set_tokens(const Exec& exec, const TokenRows& rows);
 
-  /// gradients += loss_scale * d(sum of token losses)/d(weights); returns that sum, unscaled.
-  double forward_backward(const Exec& exec, const ModelParameters<T>& weights,
-                          const ModelParameters<Accumulate<T>>& gradients, double loss_scale);
+  /// gradients += loss_scale * d(sum of token losses)/d(weights); returns that sum, unscaled. Collective
+  /// where parameters are sharded.
+  double forward_backward(const Exec& exec, ParameterAccess<T>& parameters, double loss_scale);
 
   /// Forward alone, up to the final norm; the result is hidden().
-  void forward(const Exec& exec, const ModelParameters<T>& weights);
+  void forward(const Exec& exec, ParameterAccess<T>& parameters);
   /// (rows, hidden), after the final norm of the last forward.
   Matrix<const T> hidden() const;
 

@@ -19,6 +19,8 @@ const Plan& checked(const Plan& plan, int ranks) {
 Mesh::Mesh(const comm::Communicator& world, Plan plan)
     : world_(world),
       plan_(checked(plan, world.size())),
-      sequence_(world.split(plan_.group_of(world.rank()), plan_.place_of(world.rank()), "sequence")) {}
+      sequence_(world.split(plan_.group_of(world.rank()), plan_.place_of(world.rank()), "sequence")),
+      shard_(world.split(world.rank() / plan_.shard_ranks, world.rank(), "shard")),
+      replicas_(world.split(world.rank() % plan_.shard_ranks, world.rank(), "replicas")) {}
 
 }  // namespace minisp::parallel

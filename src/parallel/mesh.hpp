@@ -21,11 +21,15 @@ class Mesh {
   const comm::Communicator& world() const { return world_; }
   /// The ranks of this rank's group, named "sequence", in the order of Group::ranks.
   const comm::Communicator& sequence() const { return sequence_; }
+  /// The plan.shard_ranks ranks that share out parameters, named "shard"; one rank where nothing is sharded.
+  const comm::Communicator& shard() const { return shard_; }
+  /// The ranks that hold the same shard in other such groups, named "replicas".
+  const comm::Communicator& replicas() const { return replicas_; }
 
  private:
   const comm::Communicator& world_;
   Plan plan_;
-  comm::Communicator sequence_;
+  comm::Communicator sequence_, shard_, replicas_;
 };
 
 }  // namespace minisp::parallel

@@ -196,6 +196,18 @@ Group make_group(Index index, Index k, Index sequences, Index length) {
   return group;
 }
 
+/// Ranks that share out parameters.
+int shard_ranks_of(const config::ParallelConfig& config, int ranks, Index k) {
+  using config::Sharding;
+  if (config.sharding == Sharding::none) return 1;
+  if (config.sharding != Sharding::mics) return ranks;
+  const Index p = config.shard_ranks == 0 ? k : config.shard_ranks;
+  if (ranks % p != 0)
+    throw input_error(fmt::format("parallel.shard_ranks = {} does not divide the {} ranks", p, ranks),
+                      "parallel.sharding = mics", "Choose a divisor of the number of ranks");
+  return static_cast<int>(p);
+}
+
 }  // namespace
 
 Index Group::rows(int i) const {
@@ -235,6 +247,8 @@ Plan make_plan(const config::ParallelConfig& config, int ranks, const config::Ar
   plan.batch = batch;
   plan.sequence_length = sequence_length;
   plan.sequence_degree = static_cast<int>(k);
+  plan.sharding = config.sharding;
+  plan.shard_ranks = shard_ranks_of(config, ranks, k);
   for (Index g = 0; g < groups; ++g) plan.groups.push_back(make_group(g, k, sequences, sequence_length));
   return plan;
 }

@@ -41,6 +41,8 @@ struct Plan {
   Index batch = 1;            ///< B: sequences of one micro-step over all ranks
   Index sequence_length = 1;  ///< S
   int sequence_degree = 1;    ///< K: ranks of a group; 1: nothing is exchanged around attention
+  config::Sharding sharding = config::Sharding::none;
+  int shard_ranks = 1;        ///< contiguous ranks that share out parameters; 1: every rank has all
   std::vector<Group> groups;  ///< groups of contiguous ranks, every rank in one
 
   /// Index of the group of a rank, and the rank's place in it.

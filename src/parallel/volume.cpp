@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parallel/volume.hpp"
 
+#include "parallel/parameter_store.hpp"
 #include "parallel/ulysses_attend.hpp"
 
 #include <fmt/format.h>
@@ -13,6 +14,16 @@
 #include <utility>
 
 namespace minisp::parallel {
+
+namespace {
+
+std::vector<int> all_ranks(const Plan& plan) {
+  std::vector<int> ranks(static_cast<std::size_t>(plan.ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+}  // namespace
 
 TrafficModel::TrafficModel(const Plan& plan, int rank, std::vector<int> node_of_rank)
     : plan_(plan), rank_(rank), node_of_rank_(std::move(node_of_rank)) {}
@@ -30,6 +41,19 @@ ExpectedTraffic TrafficModel::to_peers(const char* collective, const std::string
           calls,
           calls * bytes_per_peer * on_node,
           calls * bytes_per_peer * off_node};
+}
+
+std::vector<int> TrafficModel::shard_ranks() const {
+  std::vector<int> ranks(static_cast<std::size_t>(plan_.shard_ranks));
+  std::iota(ranks.begin(), ranks.end(), rank_ / plan_.shard_ranks * plan_.shard_ranks);
+  return ranks;
+}
+
+std::vector<int> TrafficModel::replica_ranks() const {
+  std::vector<int> ranks;
+  for (int rank = rank_ % plan_.shard_ranks; rank < plan_.ranks; rank += plan_.shard_ranks)
+    ranks.push_back(rank);
+  return ranks;
 }
 
 std::vector<ExpectedTraffic> TrafficModel::attention(const config::Architecture& architecture,
@@ -52,21 +76,62 @@ std::vector<ExpectedTraffic> TrafficModel::attention(const config::Architecture&
           line(phase::exchange_output_backward, output), line(phase::exchange_qkv_backward, qkv)};
 }
 
-namespace {
-
-std::vector<int> all_ranks(const Plan& plan) {
-  std::vector<int> ranks(static_cast<std::size_t>(plan.ranks));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-}  // namespace
-
-ExpectedTraffic TrafficModel::all_reduce(const std::string& phase, Index elements, std::size_t element_bytes,
-                                         Index calls) const {
-  const Index chunk = (elements + plan_.ranks - 1) / plan_.ranks;
-  return to_peers("all_reduce_sum", phase, "world", all_ranks(plan_), calls,
-                  2 * chunk * static_cast<Index>(element_bytes));
+std::vector<ExpectedTraffic> TrafficModel::parameters(const std::vector<model::ParameterUnit>& units,
+                                                      bool tied_head, std::size_t weight_bytes,
+                                                      std::size_t gradient_bytes, Index steps,
+                                                      Index micro_steps) const {
+  using config::Sharding;
+  const Index e = static_cast<Index>(weight_bytes), g = static_cast<Index>(gradient_bytes);
+  const Index n = static_cast<Index>(units.size()), p = plan_.shard_ranks;
+  const auto chunk = [](Index elements, Index ranks) { return (elements + ranks - 1) / ranks; };
+  Index shard = 0, gathered = 0, world_chunks = 0;  // elements to each peer
+  for (const auto& unit : units) {
+    const bool block = &unit != &units.front() && &unit != &units.back();
+    const bool twice = block || (tied_head && &unit == &units.front());
+    shard += chunk(unit.size, p);
+    gathered += (twice ? 2 : 1) * chunk(unit.size, p);
+    world_chunks += chunk(unit.size, plan_.ranks);
+  }
+  const Index gathers = 2 * n - (tied_head ? 1 : 2);
+  const auto line = [](const ExpectedTraffic& of_one, Index times) {
+    return ExpectedTraffic{of_one.collective,
+                           of_one.phase,
+                           of_one.communicator,
+                           times * of_one.calls,
+                           times * of_one.bytes_on_node,
+                           times * of_one.bytes_off_node};
+  };
+  const auto in_shard = [&](const char* collective, const char* name, Index calls, Index bytes_per_peer,
+                            Index times) {
+    auto of_one = to_peers(collective, name, "shard", shard_ranks(), 1, bytes_per_peer);
+    of_one.calls = calls;
+    return line(of_one, times);
+  };
+  const auto norm = [&] { return in_shard("scalars", phase::gradient_norm, 1, 8, steps); };
+  const Index passes = steps * micro_steps;
+  switch (plan_.sharding) {
+    case Sharding::none: {
+      auto sum = to_peers("all_reduce_sum", phase::reduce_gradients, "world", all_ranks(plan_), 1,
+                          2 * world_chunks * g);
+      sum.calls = n;
+      return {line(sum, steps)};
+    }
+    case Sharding::zero1:
+    case Sharding::zero2:
+      return {in_shard("reduce_scatter_sum", phase::reduce_gradients, n, shard * g,
+                       plan_.sharding == Sharding::zero1 ? steps : passes),
+              in_shard("all_gather", phase::gather_weights, n, shard * e, steps), norm()};
+    case Sharding::zero3:
+    case Sharding::mics:
+      break;
+  }
+  std::vector<ExpectedTraffic> lines{
+      in_shard("reduce_scatter_sum", phase::reduce_gradients, n, shard * g, passes),
+      in_shard("all_gather", phase::gather_weights, gathers, gathered * e, passes), norm()};
+  if (plan_.sharding == Sharding::mics)
+    lines.push_back(to_peers("all_reduce_sum", phase::reduce_gradients, "replicas", replica_ranks(), steps,
+                             2 * chunk(shard, plan_.ranks / p) * g));
+  return lines;
 }
 
 ExpectedTraffic TrafficModel::scalars(const std::string& phase, Index calls) const {

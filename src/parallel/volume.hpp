@@ -5,6 +5,7 @@
 #pragma once
 
 #include "comm/ledger.hpp"
+#include "model/parameters.hpp"
 #include "parallel/plan.hpp"
 
 #include <string>
@@ -32,9 +33,12 @@ class TrafficModel {
   std::vector<ExpectedTraffic> attention(const config::Architecture& architecture, std::size_t element_bytes,
                                          Index micro_steps) const;
 
-  /// `calls` sums of `elements` over all ranks: 2 e ceil(elements / N) (N-1) bytes each.
-  ExpectedTraffic all_reduce(const std::string& phase, Index elements, std::size_t element_bytes,
-                             Index calls = 1) const;
+  /// Weights and gradients in `steps` steps of `micro_steps` each, by the table of parameter_store.hpp.
+  /// Blocks are gathered for the forward and the backward pass; the final norm and head once, the embeddings
+  /// once and, as a tied head, once more.
+  std::vector<ExpectedTraffic> parameters(const std::vector<model::ParameterUnit>& units, bool tied_head,
+                                          std::size_t weight_bytes, std::size_t gradient_bytes, Index steps,
+                                          Index micro_steps) const;
 
   /// `calls` scalars (8 bytes) to all ranks.
   ExpectedTraffic scalars(const std::string& phase, Index calls) const;
@@ -43,6 +47,8 @@ class TrafficModel {
   ExpectedTraffic barriers(const std::string& phase, Index calls) const;
 
  private:
+  std::vector<int> shard_ranks() const;
+  std::vector<int> replica_ranks() const;
   ExpectedTraffic to_peers(const char* collective, const std::string& phase, const char* communicator,
                            const std::vector<int>& ranks, Index calls, Index bytes_per_peer) const;
 

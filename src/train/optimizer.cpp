@@ -11,47 +11,6 @@
 
 namespace minisp::train {
 
-namespace {
-// Elements of one partial sum: small enough that a sum in double of lanes stays exact to the last bits, large
-// enough that the sum over the partial sums is nothing.
-constexpr Index norm_block = 8192;
-constexpr int lanes = 16;  // independent sums, so that compilers vectorise in ISO mode
-}  // namespace
-
-Index norm_blocks(Index elements) {
-  return (elements + norm_block - 1) / norm_block;
-}
-
-template <class T>
-double global_norm(const Exec& exec, const Vector<const T>& gradients, const Vector<double>& partial_sums) {
-  const Index n = static_cast<Index>(gradients.extent(0));
-  Kokkos::parallel_for(
-      "minisp::optimizer::norm", RowPolicy(exec, 0, norm_blocks(n)), KOKKOS_LAMBDA(const Index block) {
-        const Index begin = block * norm_block;
-        const Index count = n - begin < norm_block ? n - begin : norm_block;
-        const T* values = gradients.data() + begin;
-        double sums[lanes] = {};
-        Index i = 0;
-        for (; i + lanes <= count; i += lanes)
-          for (int lane = 0; lane < lanes; ++lane) {
-            const double value = static_cast<double>(values[i + lane]);
-            sums[lane] += value * value;
-          }
-        for (int lane = 0; i < count; ++i, ++lane) {
-          const double value = static_cast<double>(values[i]);
-          sums[lane] += value * value;
-        }
-        double sum = 0;
-        for (int lane = 0; lane < lanes; ++lane) sum += sums[lane];
-        partial_sums(block) = sum;
-      });
-  const auto sums = Kokkos::create_mirror_view_and_copy(
-      Kokkos::HostSpace(), Kokkos::subview(partial_sums, Kokkos::make_pair(Index(0), norm_blocks(n))));
-  double total = 0;
-  for (Index block = 0; block < norm_blocks(n); ++block) total += sums(block);
-  return std::sqrt(total);
-}
-
 double clip_factor(double norm, double clip) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
 }
@@ -128,29 +87,33 @@ void adamw_step(const Exec& exec, const Vector<T>& weights, const Vector<const A
 }  // namespace
 
 template <class T>
-void Optimizer<T>::step(const Exec& exec, const Vector<T>& weights,
-                        const Vector<const Accumulate<T>>& gradients, double factor, double rate) {
+void Optimizer<T>::begin_step(double factor, double rate) {
   ++steps_taken_;
-  if (train_.optimizer == config::OptimizerKind::sgd) {
-    sgd_step<T>(exec, weights, gradients, rate * factor);
-    return;
-  }
+  factor_ = factor;
+  rate_ = rate;
+}
+
+template <class T>
+void Optimizer<T>::update(const Exec& exec, const Vector<T>& weights,
+                          const Vector<const Accumulate<T>>& gradients, Index state) {
+  if (train_.optimizer == config::OptimizerKind::sgd)
+    return sgd_step<T>(exec, weights, gradients, rate_ * factor_);
   using A = Accumulate<T>;
   const double t = static_cast<double>(steps_taken_);
   const AdamwScalars<A> scalars{
-      static_cast<A>(factor),
-      static_cast<A>(1 - rate * train_.weight_decay),
+      static_cast<A>(factor_),
+      static_cast<A>(1 - rate_ * train_.weight_decay),
       static_cast<A>(train_.beta1),
       static_cast<A>(train_.beta2),
-      static_cast<A>(rate / (1 - std::pow(train_.beta1, t))),
+      static_cast<A>(rate_ / (1 - std::pow(train_.beta1, t))),
       static_cast<A>(1 / std::sqrt(1 - std::pow(train_.beta2, t))),
       static_cast<A>(train_.epsilon),
   };
-  adamw_step<T>(exec, weights, gradients, first_moment_, second_moment_, scalars);
+  const auto part = Kokkos::make_pair(state, state + static_cast<Index>(weights.extent(0)));
+  adamw_step<T>(exec, weights, gradients, Kokkos::subview(first_moment_, part),
+                Kokkos::subview(second_moment_, part), scalars);
 }
 
-template double global_norm<float>(const Exec&, const Vector<const float>&, const Vector<double>&);
-template double global_norm<double>(const Exec&, const Vector<const double>&, const Vector<double>&);
 template class Optimizer<float>;
 template class Optimizer<double>;
 

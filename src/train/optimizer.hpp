@@ -9,14 +9,6 @@
 
 namespace minisp::train {
 
-/// Square root of the sum of squares of all elements, in double, summed in an order that depends on the size
-/// alone: the same on every rank that holds the same gradients.
-template <class T>
-double global_norm(const Exec& exec, const Vector<const T>& gradients, const Vector<double>& partial_sums);
-
-/// Partial sums that global_norm needs.
-Index norm_blocks(Index elements);
-
 /// Factor that clips a gradient of this norm: clip / (norm + 1e-6), at most 1, as torch's clip_grad_norm_ has
 /// it; 1 when clip is 0.
 double clip_factor(double norm, double clip);
@@ -33,13 +25,16 @@ class Optimizer {
   /// States are allocated here: none for SGD, two buffers of `elements` for AdamW.
   Optimizer(const config::TrainConfig& train, Index elements);
 
-  /// weights updated in place from factor * gradients; `rate` is this step's learning rate.
-  void step(const Exec& exec, const Vector<T>& weights, const Vector<const Accumulate<T>>& gradients,
-            double factor, double rate);
+  /// Opens a step: gradients count `factor` times, `rate` is its learning rate.
+  void begin_step(double factor, double rate);
+  /// Updates a part of the weights in place, whose states begin at element `state`.
+  void update(const Exec& exec, const Vector<T>& weights, const Vector<const Accumulate<T>>& gradients,
+              Index state);
 
  private:
   config::TrainConfig train_;
   Index steps_taken_ = 0;
+  double factor_ = 1, rate_ = 0;
   Vector<Accumulate<T>> first_moment_, second_moment_;  // (elements), AdamW only
 };
 

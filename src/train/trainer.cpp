@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "train/trainer.hpp"
 
-#include "comm/all_reduce.hpp"
 #include "comm/scalars.hpp"
 
 #include <chrono>
@@ -14,7 +13,6 @@ namespace {
 // Labels in the ledger.
 constexpr const char* token_count_phase = "token count";
 constexpr const char* loss_phase = "loss";
-constexpr const char* gradient_phase = "gradients";
 
 Index model_positions(const config::Config& config) {
   return config.model.positions == config::Positions::learned ? config.model.max_positions
@@ -31,20 +29,20 @@ Trainer<T>::Trainer(const config::Config& config, const parallel::Mesh& mesh, co
       tokens_(tokens),
       timers_(timers),
       layout_(config.model),
-      weights_(uninitialized("minisp::trainer::weights"), layout_.size()),
-      gradients_(uninitialized("minisp::trainer::gradients"), layout_.size()),
-      norm_partial_sums_("minisp::trainer::norm_partial_sums", norm_blocks(layout_.size())),
-      weight_views_(model::view_parameters(config.model, layout_, weights_)),
-      gradient_views_(model::view_parameters(config.model, layout_, gradients_)),
+      store_(mesh, config.model, layout_, config.parallel.prefetch, timers),
       attend_(mesh, config.model, timers),
       transformer_(config.model, attend_, mesh.plan().rows(mesh.rank()), model_positions(config), timers),
-      optimizer_(config.train, layout_.size()),
+      optimizer_(config.train, store_.state_elements()),
       micro_batches_(static_cast<std::size_t>(config.train.accumulation)) {
-  if (config.random_weights)
-    model::initialize_parameters(Exec(), layout_, config.train.seed, config.train.initial_standard_deviation,
-                                 weights_);
-  else
-    load_weights(config.model_folder, layout_, weights_);
+  const Exec exec;
+  if (config.random_weights) {
+    for (const auto& piece : store_.pieces())
+      model::initialize_parameters(exec, layout_, config.train.seed, config.train.initial_standard_deviation,
+                                   piece.first, piece.weights);
+  } else {
+    load_weights<T>(config.model_folder, layout_, store_.pieces());
+  }
+  store_.publish_weights(exec);
 }
 
 template <class T>
@@ -81,7 +79,7 @@ StepResult Trainer<T>::accumulate_gradients(const Exec& exec) {
   visible_pairs_ = 0;
   {
     auto phase = timers_.phase("zero_gradients");
-    Kokkos::deep_copy(exec, gradients_, Accumulate<T>(0));
+    store_.zero_gradients(exec);
   }
   // A step without any valid token has no loss and no gradient, and nothing to divide by.
   const double scale = result.valid_tokens > 0 ? 1.0 / static_cast<double>(result.valid_tokens) : 0.0;
@@ -93,13 +91,9 @@ StepResult Trainer<T>::accumulate_gradients(const Exec& exec) {
       transformer_.set_tokens(exec, {batch.tokens, batch.labels, batch.positions});
     }
     visible_pairs_ += attend_.visible_pairs();
-    loss += transformer_.forward_backward(exec, weight_views_, gradient_views_, scale);
+    loss += transformer_.forward_backward(exec, store_, scale);
   }
-  {
-    auto phase = timers_.phase("gradient_reduction");
-    auto label = mesh_.world().ledger().phase(gradient_phase);
-    comm::all_reduce_sum(mesh_.world(), exec, gradients_);
-  }
+  store_.finish_gradients(exec);
   auto phase = timers_.phase("loss_reduction");
   auto label = mesh_.world().ledger().phase(loss_phase);
   result.loss = comm::sum(mesh_.world(), loss) * scale;
@@ -111,7 +105,7 @@ StepResult Trainer<T>::compute_gradients() {
   const Exec exec;
   StepResult result = accumulate_gradients(exec);
   auto phase = timers_.phase("gradient_norm");
-  result.gradient_norm = global_norm<Accumulate<T>>(exec, gradients_, norm_partial_sums_);
+  result.gradient_norm = store_.gradient_norm(exec);
   return result;
 }
 
@@ -122,9 +116,12 @@ StepResult Trainer<T>::step() {
   result.learning_rate = learning_rate(config_.train, steps_done_);
   {
     auto phase = timers_.phase("optimizer");
-    optimizer_.step(Exec(), weights_, gradients_, clip_factor(result.gradient_norm, config_.train.clip),
-                    result.learning_rate);
+    const Exec exec;
+    optimizer_.begin_step(clip_factor(result.gradient_norm, config_.train.clip), result.learning_rate);
+    for (const auto& piece : store_.pieces())
+      optimizer_.update(exec, piece.weights, piece.gradients, piece.state);
   }
+  store_.publish_weights(Exec());
   ++steps_done_;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
@@ -137,7 +134,7 @@ Matrix<const T> Trainer<T>::forward(const std::vector<std::int32_t>& group_rows)
   parallel::partition_batch(mesh_.plan(), mesh_.rank(), group_rows, config_.data.end_of_document, batch);
   attend_.set_documents(batch.document_starts);
   transformer_.set_tokens(exec, {batch.tokens, batch.labels, batch.positions});
-  transformer_.forward(exec, weight_views_);
+  transformer_.forward(exec, store_);
   return transformer_.hidden();
 }
 
@@ -146,7 +143,9 @@ std::vector<parallel::ExpectedTraffic> Trainer<T>::expected_traffic(Index steps)
   const parallel::TrafficModel traffic(mesh_.plan(), mesh_.rank(), mesh_.world().nodes());
   auto expected = traffic.attention(config_.model, sizeof(T), steps * config_.train.accumulation);
   expected.push_back(traffic.scalars(token_count_phase, steps));
-  expected.push_back(traffic.all_reduce(gradient_phase, layout_.size(), sizeof(Accumulate<T>), steps));
+  for (auto& line : traffic.parameters(layout_.units(), config_.model.tied_head, sizeof(T),
+                                       sizeof(Accumulate<T>), steps, config_.train.accumulation))
+    expected.push_back(std::move(line));
   expected.push_back(traffic.scalars(loss_phase, steps));
   return expected;
 }
@@ -155,21 +154,21 @@ template <class T>
 MemoryPrediction Trainer<T>::predict_memory(const config::Config& config, const parallel::Plan& plan,
                                             int rank) {
   const auto& a = config.model;
-  const Index parameters = a.parameters();
   const Index rows = plan.rows(rank);
   const model::HeadLayout layout{plan.sequence_degree, static_cast<int>(a.heads),
                                  static_cast<int>(a.kv_heads), static_cast<int>(a.head_dim)};
   const auto model = model::Transformer<T>::memory(a, layout, rows, model_positions(config));
   MemoryPrediction memory;
-  memory.weights = parameters * Index(sizeof(T));
-  memory.gradients = parameters * Index(sizeof(Accumulate<T>));
-  if (config.train.optimizer == config::OptimizerKind::adamw) memory.optimizer = 2 * memory.gradients;
+  const auto store = parallel::ParameterStore<T>::memory(a, plan);
+  memory.weights = store.weights;
+  memory.gradients = store.gradients;
+  if (config.train.optimizer == config::OptimizerKind::adamw)
+    memory.optimizer = 2 * store.state_elements * Index(sizeof(Accumulate<T>));
   memory.saved =
       model.saved + a.layers * static_cast<Index>(parallel::attend_state_bytes(plan, rank, a, sizeof(T)));
-  memory.workspace =
-      model.workspace + static_cast<Index>(parallel::attend_shared_bytes(plan, rank, a, sizeof(T)));
-  memory.communication =
-      static_cast<Index>(comm::all_reduce_workspace_bytes(parameters, sizeof(Accumulate<T>), plan.ranks));
+  memory.workspace = model.workspace + store.workspace +
+                     static_cast<Index>(parallel::attend_shared_bytes(plan, rank, a, sizeof(T)));
+  memory.communication = store.communication;
   return memory;
 }
 

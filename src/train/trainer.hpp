@@ -10,6 +10,7 @@
 #include "model/transformer.hpp"
 #include "parallel/batch_partition.hpp"
 #include "parallel/mesh.hpp"
+#include "parallel/parameter_store.hpp"
 #include "parallel/ulysses_attend.hpp"
 #include "parallel/volume.hpp"
 #include "train/optimizer.hpp"
@@ -66,8 +67,9 @@ class Trainer {
   std::vector<parallel::ExpectedTraffic> expected_traffic(Index steps) const;
 
   const model::ParameterLayout& layout() const { return layout_; }
-  const Vector<T>& weights() const { return weights_; }
-  const Vector<Accumulate<T>>& gradients() const { return gradients_; }
+  /// The whole flat buffers, in the layout's order; collective. Copies where parameters are sharded.
+  Vector<T> weights() const { return store_.full_weights(Exec()); }
+  Vector<Accumulate<T>> gradients() const { return store_.full_gradients(Exec()); }
   /// Visible query-key pairs of the last step, of this rank's group.
   Index visible_pairs() const { return visible_pairs_; }
   /// Tokens of the rows of this rank's group for micro-step `micro` of the next step.
@@ -85,11 +87,7 @@ class Trainer {
   const TokenSource& tokens_;
   PhaseTimers& timers_;
   model::ParameterLayout layout_;
-  Vector<T> weights_;
-  Vector<Accumulate<T>> gradients_;
-  Vector<double> norm_partial_sums_;
-  model::ModelParameters<T> weight_views_;
-  model::ModelParameters<Accumulate<T>> gradient_views_;
+  parallel::ParameterStore<T> store_;
   parallel::UlyssesAttend<T> attend_;
   model::Transformer<T> transformer_;
   Optimizer<T> optimizer_;
@@ -98,9 +96,10 @@ class Trainer {
   Index visible_pairs_ = 0;
 };
 
-/// Weights of a Hugging Face folder into the flat buffer. Error (bad_input) names a tensor that is missing or
-/// has another shape.
+/// Fills pieces of the flat buffer from the weights of a Hugging Face folder. Error (bad_input) names a
+/// tensor that is missing or has another shape.
 template <class T>
-void load_weights(const std::string& folder, const model::ParameterLayout& layout, const Vector<T>& weights);
+void load_weights(const std::string& folder, const model::ParameterLayout& layout,
+                  const std::vector<typename parallel::ParameterStore<T>::Piece>& pieces);
 
 }  // namespace minisp::train
