@@ -85,9 +85,10 @@ not_installed() {
 
 # The packages among the arguments that apt offers no version of.
 not_offered() {
-  local package
+  local package policy
   for package in "$@"; do
-    if ! apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then echo "$package"; fi
+    policy=$(apt-cache policy "$package" 2>/dev/null)
+    if [[ ! $policy =~ Candidate:\ [^\(] ]]; then echo "$package"; fi
   done
 }
 
