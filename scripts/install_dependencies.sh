@@ -14,9 +14,9 @@ required=(
   libgtest-dev libgmock-dev
 )
 optional=(
-  libdnnl-dev      # faster fp32 matrix products on processors that OpenBLAS does not know
-  libbenchmark-dev # minisp_bench
-  iproute2         # the emulated two-node cluster
+  libdnnl-dev ocl-icd-opencl-dev # oneDNN: faster fp32 matrix products; Debian's build of it wants OpenCL's headers
+  libbenchmark-dev               # minisp_bench
+  iproute2                       # the emulated two-node cluster
 )
 
 usage() {
