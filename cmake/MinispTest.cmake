@@ -16,7 +16,7 @@ endif()
 
 add_library(minisp_test_main STATIC "${PROJECT_SOURCE_DIR}/tests/support/test_main.cpp")
 target_include_directories(minisp_test_main PUBLIC "${PROJECT_SOURCE_DIR}/tests")
-target_link_libraries(minisp_test_main PUBLIC minisp_comm GTest::gtest GTest::gmock)
+target_link_libraries(minisp_test_main PUBLIC minisp_comm minisp_math GTest::gtest GTest::gmock)
 
 # minisp_unit_test(NAME SOURCES ... LINKS ...): one process.
 function(minisp_unit_test name)

@@ -42,8 +42,10 @@ configure_and_build() {
 
 # Puts the words that start N ranks on this host, on however few cores, into the array `launcher`.
 set_launcher() {
+  local version
   launcher=(mpirun -n "$1")
-  if mpirun --version 2>&1 | grep -qiE 'open ?mpi|openrte|prrte'; then
+  version=$(mpirun --version 2>&1)
+  if [[ $version =~ Open\ MPI|OpenRTE|PRRTE ]]; then
     launcher+=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
   fi
 }

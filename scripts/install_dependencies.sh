@@ -14,9 +14,9 @@ required=(
   libgtest-dev libgmock-dev
 )
 optional=(
-  libdnnl-dev      # faster fp32 matrix products on processors that OpenBLAS does not know
-  libbenchmark-dev # minisp_bench
-  iproute2         # the emulated two-node cluster
+  libdnnl-dev ocl-icd-opencl-dev # oneDNN: faster fp32 matrix products; Debian's build of it wants OpenCL's headers
+  libbenchmark-dev               # minisp_bench
+  iproute2                       # the emulated two-node cluster
 )
 
 usage() {
@@ -85,9 +85,10 @@ not_installed() {
 
 # The packages among the arguments that apt offers no version of.
 not_offered() {
-  local package
+  local package policy
   for package in "$@"; do
-    if ! apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then echo "$package"; fi
+    policy=$(apt-cache policy "$package" 2>/dev/null)
+    if [[ ! $policy =~ Candidate:\ [^\(] ]]; then echo "$package"; fi
   done
 }
 

@@ -30,6 +30,7 @@ using config::Config;
 /// What the timed steps left on this rank.
 struct Measurements {
   std::vector<train::StepResult> steps;  // warm-up steps first
+  std::vector<double> unattributed;      // share of each timed step in no phase
   std::vector<PhaseTimers::Entry> phases;
   comm::Ledger ledger;
   std::vector<std::string> traffic_differences;
@@ -68,7 +69,10 @@ Measurements train_steps(const Communicator& world, const Config& config, train:
       timers.reset();
       memory_at_first = MemoryTracker::current();
     }
+    const double attributed_before = timers.total();
     m.steps.push_back(trainer.step());
+    if (step >= t.warmup_steps)
+      m.unattributed.push_back(1 - (timers.total() - attributed_before) / m.steps.back().seconds);
     progress.show(step, m.steps.back(), tokens, step < t.warmup_steps ? "  (warm-up)" : "");
   }
   m.phases = timers.entries();
@@ -138,8 +142,7 @@ io::FigureOfMerit figure_of_merit(const Communicator& world, const Config& confi
 }
 
 template <class T>
-Evidence gather_evidence(const Communicator& world, const Measurements& m, const train::Trainer<T>& trainer,
-                         Index warmup_steps) {
+Evidence gather_evidence(const Communicator& world, const Measurements& m, const train::Trainer<T>& trainer) {
   Evidence evidence;
   // Every rank counts its own lines; the sentences of rank 0 stand for the others where there are any.
   evidence.traffic_differences = m.traffic_differences;
@@ -147,11 +150,9 @@ Evidence gather_evidence(const Communicator& world, const Measurements& m, const
   if (others > static_cast<Index>(m.traffic_differences.size()))
     evidence.traffic_differences.push_back(
         fmt::format("another rank has {} lines of traffic off the formula", others));
-  double seconds = 0, attributed = 0;
-  for (std::size_t i = static_cast<std::size_t>(warmup_steps); i < m.steps.size(); ++i)
-    seconds += m.steps[i].seconds;
-  for (const auto& phase : m.phases) attributed += phase.seconds;
-  evidence.unattributed_fraction = comm::maximum(world, (seconds - attributed) / seconds);
+  // The median: a rank that loses its core between two phases is the machine's doing, in one step or another;
+  // work that no phase covers is there in every step.
+  evidence.unattributed_fraction = comm::maximum(world, train::median(m.unattributed));
   evidence.ranks_with_other_weights = train::ranks_that_differ<T>(world, trainer.weights());
   evidence.memory_growth = comm::maximum(world, static_cast<Index>(m.memory_growth));
   return evidence;
@@ -255,7 +256,7 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   result.memory = {comm::gather_scalar(world, predicted.total()),
                    comm::gather_scalar(world, static_cast<Index>(measured.memory_peak))};
   result.figure_of_merit = figure_of_merit(world, config, plan, measured, result.metrics, gemm_rate);
-  Evidence evidence = gather_evidence(world, measured, *trainer, config.train.warmup_steps);
+  Evidence evidence = gather_evidence(world, measured, *trainer);
   evidence.self_check = self_check;
   result.verdict = judge(evidence, result);
 

@@ -128,7 +128,11 @@ std::vector<std::string> read_strings(hid_t file_type, hid_t space, const std::s
     checked(read(type.get(), buffer.data()), "cannot read", where);
     for (std::size_t i = 0; i < count; ++i)
       if (buffer[i]) texts[i] = buffer[i];
+#if H5_VERSION_GE(1, 12, 0)
+    H5Treclaim(type.get(), space, H5P_DEFAULT, buffer.data());
+#else
     H5Dvlen_reclaim(type.get(), space, H5P_DEFAULT, buffer.data());
+#endif
   } else {
     const std::size_t length = H5Tget_size(file_type);
     std::vector<char> buffer(count * length);

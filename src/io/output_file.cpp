@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <optional>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace minisp::io {
@@ -43,16 +45,21 @@ int size_limit_error(std::uint64_t end) {
   return limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur ? EFBIG : 0;
 }
 
-/// Allocates blocks up to byte `end` without changing the file's size. Returns errno, and 0 where the system
-/// or the file system cannot do so.
-int allocate([[maybe_unused]] const std::string& path, [[maybe_unused]] std::uint64_t end) {
-#ifdef FALLOC_FL_KEEP_SIZE
+/// Allocates blocks up to byte `end` without changing the file's size; returns errno. Where the system or the
+/// file system cannot do so, the free space has to be enough (quotas go unseen then).
+int allocate(const std::string& path, std::uint64_t end) {
   const Descriptor file{open(path.c_str(), O_WRONLY | O_CLOEXEC)};
   if (file.id < 0) return errno;
-  if (fallocate(file.id, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(end)) != 0)
-    return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
+#ifdef FALLOC_FL_KEEP_SIZE
+  if (fallocate(file.id, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(end)) == 0) return 0;
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
 #endif
-  return 0;
+  struct stat present {};
+  struct statvfs system {};
+  if (fstat(file.id, &present) != 0 || fstatvfs(file.id, &system) != 0) return errno;
+  const auto has = static_cast<std::uint64_t>(present.st_blocks) * 512;
+  const auto free = static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize;
+  return end > has && end - has > free ? ENOSPC : 0;
 }
 
 void sync(const std::string& path, int flags) {
@@ -195,8 +202,9 @@ void OutputFile::close_in_parallel() {
 }
 
 // HDF5 must not meet a full disk: a failed write of its metadata leaves a file that cannot be closed (1.10
-// crashes in MPI_Finalize), and the ranks hear of failed data writes unevenly. So rank 0 allocates blocks
-// beyond the present end, without changing the file's size; what stays unused is freed at the end.
+// crashes in MPI_Finalize), and collective writes of Open MPI 4.1 can fail without saying so. So rank 0
+// allocates blocks beyond the present end, without changing the file's size; what stays unused is freed at
+// the end.
 void OutputFile::reserve(std::uint64_t bytes) {
   hsize_t end = 0;
   if (file_) H5Fget_filesize(file_.get(), &end);

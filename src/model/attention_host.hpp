@@ -87,14 +87,17 @@ struct PackKeys {
     const auto& p = round.problem;
     const Index at = static_cast<Index>(tile.index) * key_tile * p.padded_dim;
     const int* rows = p.key_row + tile.first;
+    const KeyPacker<T> keys(p.k, head, rows, tile.count, p.padded_dim);
+    const KeyPacker<T> values(p.v, head, rows, tile.count, p.padded_dim);
     if constexpr (Backward) {
       const auto to = round.backward_panels(slot, tile.segment);
-      pack_keys<T>(p.k, head, rows, tile.count, p.head_dim, p.padded_dim, to.k_rows + at, to.k_columns + at);
-      pack_keys<T>(p.v, head, rows, tile.count, p.head_dim, p.padded_dim, to.v_rows + at, nullptr);
+      keys.into_rows(to.k_rows + at);
+      keys.into_columns(to.k_columns + at);
+      values.into_rows(to.v_rows + at);
     } else {
       const auto to = round.forward_panels(slot, tile.segment);
-      pack_keys<T>(p.k, head, rows, tile.count, p.head_dim, p.padded_dim, to.k_rows + at, nullptr);
-      pack_keys<T>(p.v, head, rows, tile.count, p.head_dim, p.padded_dim, nullptr, to.v_columns + at);
+      keys.into_rows(to.k_rows + at);
+      values.into_columns(to.v_columns + at);
     }
   }
 };

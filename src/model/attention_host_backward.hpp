@@ -14,17 +14,17 @@ namespace minisp::model::host {
 template <class T>
 class BackwardTile : public TileBase<T> {
   using Base = TileBase<T>;
-  using typename Base::Block;
-  using typename Base::Real;
-  using typename Base::Sight;
-  using typename Base::Sizes;
-  using V = math::Simd<Real>;
   using Base::block;
   using Base::lanes;
   using Base::p_;
   using Base::panels_;
   using Base::sight_;
   using Base::tile_offset_;
+  using typename Base::Block;
+  using typename Base::Real;
+  using typename Base::Sight;
+  using typename Base::Sizes;
+  using typename Base::V;
   static constexpr int rows = Sizes::gradient_rows;
   static constexpr Index part_scores = static_cast<Index>(key_tile) * lanes;
 
@@ -53,76 +53,60 @@ class BackwardTile : public TileBase<T> {
     minus_delta_ = take(query_tile);
   }
 
-  void load_queries_and_gradients() {
-    const int d = p_.head_dim, padded = p_.padded_dim;
-    const Real scale = 1 / std::sqrt(static_cast<Real>(d));
+  [[gnu::noinline]] void load_queries_and_gradients() {
+    const Real scale = 1 / std::sqrt(static_cast<Real>(p_.head_dim));
     for (int part = 0; part < this->parts(); ++part) {
       this->load_transposed(p_.q, part, scale * std::numbers::log2e_v<Real>,
                             query_lanes_ + part_offset(part));
       this->load_transposed(p_.dout, part, 1, dout_lanes_ + part_offset(part));
     }
     const Index used = static_cast<Index>(this->parts()) * lanes;
-    std::fill_n(query_gradient_, used * padded, Real(0));
-    if (padded > d || used > this->queries_) {
-      std::fill_n(query_rows_, used * padded, Real(0));
-      std::fill_n(dout_rows_, used * padded, Real(0));
-    }
+    std::fill_n(query_gradient_, used * p_.padded_dim, Real(0));
+    std::fill(query_rows_ + this->queries_ * p_.padded_dim, query_rows_ + used * p_.padded_dim, Real(0));
+    std::fill(dout_rows_ + this->queries_ * p_.padded_dim, dout_rows_ + used * p_.padded_dim, Real(0));
     // Lanes beyond the last query and queries that see nothing get p = 2^(s - inf) = 0.
     std::fill_n(minus_lse_, used, -std::numeric_limits<Real>::infinity());
     std::fill_n(minus_delta_, used, Real(0));
     const T* lse = p_.lse_given + this->head_ * p_.lse_stride + this->first_query_;
+    prefetch_rows(p_.o, this->head_, p_.query_row + this->first_query_, this->queries_);
     for (int i = 0; i < this->queries_; ++i) {
-      const int row = p_.query_row[this->first_query_ + i];
-      const T *q = p_.q(row, this->head_), *dout = p_.dout(row, this->head_), *o = p_.o(row, this->head_);
-      Real delta = 0;
-      for (int c = 0; c < d; ++c) {
-        query_rows_[i * padded + c] = scale * static_cast<Real>(q[c]);
-        dout_rows_[i * padded + c] = static_cast<Real>(dout[c]);
-      }
-      for (int c = 0; c < d; ++c) delta += static_cast<Real>(dout[c]) * static_cast<Real>(o[c]);
-      minus_delta_[i] = -delta;
+      minus_delta_[i] = -load_rows_of_query(i, scale);
       const Real value = static_cast<Real>(lse[i]);
       if (std::isfinite(value)) minus_lse_[i] = -std::numbers::log2e_v<Real> * value;
     }
   }
 
-  void recompute_probabilities(int part) {
+  [[gnu::noinline]] void recompute_probabilities(int part) {
     const auto sight = sight_[part];
-    Real* target = probabilities_ + part * part_scores;
+    Real* scores = probabilities_ + part * part_scores;
     for (int key = sight.begin; key < sight.end; key += block) {
-      Block s;
-      s.fill_rows(minus_lse_ + part * lanes);
-      math::multiply_add<1, block>(s, p_.head_dim, panels_.k_rows + tile_offset_ + key * p_.padded_dim,
-                                   query_lanes_ + part_offset(part), lanes);
-      if (this->needs_mask(sight, key)) this->mask(s, part, key);
-      for (int i = 0; i < block; ++i)
-        for (int j = 0; j < Sizes::query_vectors; ++j)
-          math::exp2<Real>(s.v[i][j]).copy_to(target + (key + i) * lanes + j * Sizes::width,
-                                              math::simd::element_aligned);
+      Real* s = scores + key * lanes;
+      this->product(panels_.k_rows + tile_offset_ + key * p_.padded_dim, query_lanes_ + part_offset(part),
+                    minus_lse_ + part * lanes, s);
+      if (this->needs_mask(sight, key)) this->mask(part, key, s);
+      for (int i = 0; i < block * lanes; i += Sizes::width)
+        math::exp2<Real>(V(s + i, math::simd::element_aligned)).copy_to(s + i, math::simd::element_aligned);
     }
-    clear_margins(sight, target);
+    clear_margins(sight, scores);
   }
 
-  void score_gradients(int part) {
+  [[gnu::noinline]] void score_gradients(int part) {
     const auto sight = sight_[part];
-    const Real* p = probabilities_ + part * part_scores;
-    Real* target = score_gradients_ + part * part_scores;
+    const Real* probabilities = probabilities_ + part * part_scores;
+    Real* gradients = score_gradients_ + part * part_scores;
     for (int key = sight.begin; key < sight.end; key += block) {
-      Block s;
-      s.fill_rows(minus_delta_ + part * lanes);
-      math::multiply_add<1, block>(s, p_.head_dim, panels_.v_rows + tile_offset_ + key * p_.padded_dim,
-                                   dout_lanes_ + part_offset(part), lanes);
-      for (int i = 0; i < block; ++i)
-        for (int j = 0; j < Sizes::query_vectors; ++j) {
-          const int at = (key + i) * lanes + j * Sizes::width;
-          (s.v[i][j] * V(p + at, math::simd::element_aligned))
-              .copy_to(target + at, math::simd::element_aligned);
-        }
+      const Real* p = probabilities + key * lanes;
+      Real* ds = gradients + key * lanes;
+      this->product(panels_.v_rows + tile_offset_ + key * p_.padded_dim, dout_lanes_ + part_offset(part),
+                    minus_delta_ + part * lanes, ds);
+      for (int i = 0; i < block * lanes; i += Sizes::width)
+        (V(p + i, math::simd::element_aligned) * V(ds + i, math::simd::element_aligned))
+            .copy_to(ds + i, math::simd::element_aligned);
     }
-    clear_margins(sight, target);
+    clear_margins(sight, gradients);
   }
 
-  void accumulate_query_gradient(int part) {
+  [[gnu::noinline]] void accumulate_query_gradient(int part) {
     const auto sight = sight_[part];
     for (int c = 0; c < p_.padded_dim; c += block) {
       Real* target = query_gradient_ + part_offset(part) + c * lanes;
@@ -140,7 +124,7 @@ class BackwardTile : public TileBase<T> {
     accumulate_key_gradient(score_gradients_, query_rows_, panels_.dk + tile_offset_);
   }
 
-  void store_query_gradient() {
+  [[gnu::noinline]] void store_query_gradient() {
     Real factor[lanes];
     std::fill_n(factor, lanes, 1 / std::sqrt(static_cast<Real>(p_.head_dim)));
     for (int part = 0; part < this->parts(); ++part)
@@ -149,6 +133,21 @@ class BackwardTile : public TileBase<T> {
 
  private:
   Index part_offset(int part) const { return static_cast<Index>(part) * lanes * p_.padded_dim; }
+
+  /// q (scaled) and do of query i as rows; returns delta = do . o.
+  Real load_rows_of_query(int i, Real scale) {
+    const int row = p_.query_row[this->first_query_ + i], d = p_.head_dim;
+    const T *q = p_.q(row, this->head_), *dout = p_.dout(row, this->head_), *o = p_.o(row, this->head_);
+    const Index at = static_cast<Index>(i) * p_.padded_dim;
+    V delta = 0;
+    for (int c = 0; c < p_.padded_dim; c += Sizes::width) {
+      const V gradient = load_row<T>(dout, c, d);
+      delta += gradient * load_row<T>(o, c, d);
+      (scale * load_row<T>(q, c, d)).copy_to(query_rows_ + at + c, math::simd::element_aligned);
+      gradient.copy_to(dout_rows_ + at + c, math::simd::element_aligned);
+    }
+    return math::simd::reduce(delta);
+  }
 
   /// dk and dv are taken in blocks of `rows` keys, which may reach past the keys that a part sees: those
   /// count 0.
@@ -176,18 +175,31 @@ class BackwardTile : public TileBase<T> {
   void accumulate_columns(const Real* scores, const Real* query_side, Real* target, int first_vector) {
     const int column = first_vector * Sizes::width, padded = p_.padded_dim;
     for (int key = 0; key < key_tile; key += rows) {
-      math::RegisterBlock<Real, rows, Vectors> sum;
-      bool loaded = false;
-      for (int part = 0; part < this->parts(); ++part) {
-        const auto& sight = sight_[part];
-        if (this->sees_nothing(part) || key >= sight.end || key + rows <= sight.begin) continue;
-        if (!loaded) sum.load(target + key * padded + column, padded);
-        loaded = true;
-        math::multiply_add<lanes, 1>(sum, lanes, scores + part * part_scores + key * lanes,
-                                     query_side + part_offset(part) + column, padded);
+      // Runs of parts that see some of these keys, in one go each; there is hardly ever more than one.
+      for (int first = 0, end; first < this->parts(); first = end + 1) {
+        for (end = first; end < this->parts() && sees_some(end, key);) ++end;
+        if (first < end)
+          accumulate_block<Vectors>(end - first, scores + first * part_scores + key * lanes,
+                                    query_side + part_offset(first) + column, padded,
+                                    target + key * padded + column);
       }
-      if (loaded) sum.store(target + key * padded + column, padded);
     }
+  }
+
+  bool sees_some(int part, int key) const {
+    const auto& sight = sight_[part];
+    return sight.begin < sight.end && key < sight.end && key + rows > sight.begin;
+  }
+
+  /// target (rows, Vectors) += scores (rows, queries) times query side (queries, Vectors).
+  template <int Vectors>
+  [[gnu::noinline]] static void accumulate_block(int parts, const Real* scores, const Real* query_side,
+                                                 Index stride, Real* target) {
+    math::RegisterBlock<Real, rows, Vectors> sum;
+    sum.load(target, stride);
+    for (int part = 0; part < parts; ++part, scores += part_scores, query_side += lanes * stride)
+      math::multiply_add<lanes, 1>(sum, lanes, scores, query_side, stride);
+    sum.store(target, stride);
   }
 
   Real *query_lanes_, *dout_lanes_, *query_rows_, *dout_rows_, *query_gradient_;

@@ -13,16 +13,17 @@ namespace minisp::model::host {
 template <class T>
 class ForwardTile : public TileBase<T> {
   using Base = TileBase<T>;
-  using typename Base::Block;
-  using typename Base::Real;
-  using typename Base::Sizes;
-  using V = math::Simd<Real>;
   using Base::block;
   using Base::lanes;
   using Base::p_;
   using Base::panels_;
   using Base::sight_;
   using Base::tile_offset_;
+  using typename Base::Block;
+  using typename Base::Real;
+  using typename Base::Sizes;
+  using typename Base::V;
+  static constexpr int vectors = Sizes::query_vectors;
 
  public:
   /// Elements of scratch that a tile needs.
@@ -39,7 +40,7 @@ class ForwardTile : public TileBase<T> {
         maximum_(scores_ + key_tile * lanes),
         sum_(maximum_ + query_tile) {}
 
-  void load_queries() {
+  [[gnu::noinline]] void load_queries() {
     const Real scale = std::numbers::log2e_v<Real> / std::sqrt(static_cast<Real>(p_.head_dim));
     for (int part = 0; part < this->parts(); ++part)
       this->load_transposed(p_.q, part, scale, query_ + part_offset(part));
@@ -50,24 +51,27 @@ class ForwardTile : public TileBase<T> {
   }
 
   void scores(int part) {
+    static constexpr Real zeros[lanes] = {};
     const auto sight = sight_[part];
-    for (auto& m : tile_maximum_) m = -std::numeric_limits<Real>::infinity();
+    V maximum[vectors];
+    for (auto& m : maximum) m = -std::numeric_limits<Real>::infinity();
     for (int key = sight.begin; key < sight.end; key += block) {
-      Block s;
-      s.fill(0);
-      math::multiply_add<1, block>(s, p_.head_dim, panels_.k_rows + tile_offset_ + key * p_.padded_dim,
-                                   query_ + part_offset(part), lanes);
-      if (this->needs_mask(sight, key)) this->mask(s, part, key);
-      for (int j = 0; j < Sizes::query_vectors; ++j)
-        for (int i = 0; i < block; ++i) tile_maximum_[j] = math::simd::max(tile_maximum_[j], s.v[i][j]);
-      s.store(scores_ + key * lanes, lanes);
+      Real* s = scores_ + key * lanes;
+      this->product(panels_.k_rows + tile_offset_ + key * p_.padded_dim, query_ + part_offset(part), zeros,
+                    s);
+      if (this->needs_mask(sight, key)) this->mask(part, key, s);
+      for (int i = 0; i < block; ++i)
+        for (int j = 0; j < vectors; ++j)
+          maximum[j] =
+              math::simd::max(maximum[j], V(s + i * lanes + j * Sizes::width, math::simd::element_aligned));
     }
+    for (int j = 0; j < vectors; ++j) tile_maximum_[j] = maximum[j];
   }
 
   void raise_maximum(int part) {
     constexpr Real none = -std::numeric_limits<Real>::infinity();
     raised_ = false;
-    for (int j = 0; j < Sizes::query_vectors; ++j) {
+    for (int j = 0; j < vectors; ++j) {
       const int at = part * lanes + j * Sizes::width;
       const V before(maximum_ + at, math::simd::element_aligned);
       const V now = math::simd::max(before, tile_maximum_[j]);
@@ -82,22 +86,22 @@ class ForwardTile : public TileBase<T> {
     }
   }
 
-  void probabilities(int part) {
+  [[gnu::noinline]] void probabilities(int part) {
     const auto sight = sight_[part];
-    V sum[Sizes::query_vectors];
-    for (int j = 0; j < Sizes::query_vectors; ++j) sum[j] = row_sum_[j];
+    V sum[vectors], reference[vectors];
+    for (int j = 0; j < vectors; ++j) sum[j] = row_sum_[j], reference[j] = reference_[j];
     for (int key = sight.begin; key < sight.end; ++key)
-      for (int j = 0; j < Sizes::query_vectors; ++j) {
+      for (int j = 0; j < vectors; ++j) {
         Real* s = scores_ + key * lanes + j * Sizes::width;
-        const V p = math::exp2<Real>(V(s, math::simd::element_aligned) - reference_[j]);
+        const V p = math::exp2<Real>(V(s, math::simd::element_aligned) - reference[j]);
         p.copy_to(s, math::simd::element_aligned);
         sum[j] += p;
       }
-    for (int j = 0; j < Sizes::query_vectors; ++j)
+    for (int j = 0; j < vectors; ++j)
       sum[j].copy_to(sum_ + part * lanes + j * Sizes::width, math::simd::element_aligned);
   }
 
-  void accumulate_output(int part) {
+  [[gnu::noinline]] void accumulate_output(int part) {
     const auto sight = sight_[part];
     for (int c = 0; c < p_.padded_dim; c += block) {
       Real* target = output_ + part_offset(part) + c * lanes;
@@ -111,7 +115,7 @@ class ForwardTile : public TileBase<T> {
     }
   }
 
-  void store_output() {
+  [[gnu::noinline]] void store_output() {
     Real inverse[query_tile];
     T* lse = p_.lse + this->head_ * p_.lse_stride + this->first_query_;
     for (int i = 0; i < this->queries_; ++i) {
@@ -126,7 +130,7 @@ class ForwardTile : public TileBase<T> {
   Index part_offset(int part) const { return static_cast<Index>(part) * lanes * p_.padded_dim; }
 
   Real *query_, *output_, *scores_, *maximum_, *sum_;
-  V tile_maximum_[Sizes::query_vectors], reference_[Sizes::query_vectors], row_sum_[Sizes::query_vectors];
+  V tile_maximum_[vectors], reference_[vectors], row_sum_[vectors];
   Real rescale_[lanes];
   bool raised_ = false;
 };

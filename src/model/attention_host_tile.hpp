@@ -15,10 +15,13 @@
 
 #include "math/precision.hpp"
 #include "math/simd_product.hpp"
+#include "math/simd_transpose.hpp"
 #include "model/attention_segments.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <type_traits>
 
 namespace minisp::model::host {
 
@@ -64,37 +67,88 @@ struct KeyPanels {
   Real *k_rows, *k_columns, *v_rows, *v_columns, *dk, *dv;
 };
 
-/// Rows [0, key_tile) of a tile in blocks of row_block: element (r, c) at [r / block][c][r % block].
-template <class Real>
-Index row_panel_offset(int row, int padded_dim) {
-  constexpr int block = TileSizes<Real>::row_block;
-  return static_cast<Index>(row / block) * block * padded_dim + row % block;
+/// Elements c, c + 1, ... of a row, as many as a vector holds; zeros from head_dim on.
+template <class T>
+[[gnu::always_inline]] inline math::Simd<Accumulate<T>> load_row(const T* row, int c, int head_dim) {
+  using V = math::Simd<Accumulate<T>>;
+  constexpr int width = V::size();
+  if (c + width <= head_dim) return V(row + c, math::simd::element_aligned);
+  return V(
+      [&](int i) { return c + i < head_dim ? static_cast<Accumulate<T>>(row[c + i]) : Accumulate<T>(0); });
 }
 
-/// Fills row panels and column panels (either may be null) of one tile from rows first .. first + count of
-/// the key list, zeros beyond.
+/// The inverse: elements from head_dim on are dropped.
 template <class T>
-void pack_keys(const HeadRows<const T>& x, int head, const int* rows, int count, int head_dim, int padded_dim,
-               Accumulate<T>* row_panels, Accumulate<T>* column_panels) {
-  using Real = Accumulate<T>;
-  constexpr int block = TileSizes<Real>::row_block;
-  const Index tile = static_cast<Index>(key_tile) * padded_dim;
-  if (count < key_tile || padded_dim > head_dim) {
-    if (row_panels) std::fill_n(row_panels, tile, Real(0));
-    if (column_panels) std::fill_n(column_panels, tile, Real(0));
+[[gnu::always_inline]] inline void store_row(T* row, int c, int head_dim,
+                                             const math::Simd<Accumulate<T>>& values) {
+  constexpr int width = math::Simd<Accumulate<T>>::size();
+  if (c + width <= head_dim) {
+    values.copy_to(row + c, math::simd::element_aligned);
+    return;
   }
-  for (int r = 0; r < count; ++r) {
-    const T* source = x(rows[r], head);
-    if (row_panels) {
-      Real* target = row_panels + row_panel_offset<Real>(r, padded_dim);
-      for (int c = 0; c < head_dim; ++c) target[c * block] = static_cast<Real>(source[c]);
-    }
-    if (column_panels)
-      for (int c = 0; c < head_dim; ++c)
-        column_panels[(static_cast<Index>(c / block) * key_tile + r) * block + c % block] =
-            static_cast<Real>(source[c]);
+  for (int i = 0; c + i < head_dim; ++i) row[c + i] = static_cast<T>(values[i]);
+}
+
+/// Asks for rows that are about to be read: they lie apart, so no hardware stream finds them.
+template <class U>
+void prefetch_rows(const HeadRows<U>& x, int head, const int* rows, int count) {
+  constexpr int line = 64 / sizeof(U);
+  for (int i = 0; i < count; ++i) {
+    const U* row = x(rows[i], head);
+    for (int c = 0; c < x.head_dim; c += line) __builtin_prefetch(row + c, !std::is_const_v<U>, 2);
   }
 }
+
+/// Brings rows rows[0 .. count) of one head into the panels of a tile, zeros beyond; either panel may be
+/// null.
+template <class T>
+class KeyPacker {
+  using Real = Accumulate<T>;
+  using V = math::Simd<Real>;
+  static constexpr int block = TileSizes<Real>::row_block;
+  static constexpr int width = TileSizes<Real>::width;
+
+ public:
+  KeyPacker(const HeadRows<const T>& x, int head, const int* rows, int count, int padded_dim)
+      : x_(x), head_(head), rows_(rows), count_(count), padded_dim_(padded_dim) {
+    prefetch_rows(x, head, rows, count);
+  }
+
+  /// Element (r, c) goes to [r / block][c][r % block].
+  void into_rows(Real* panel) const {
+    for (int first = 0; first < key_tile; first += block) {
+      Real* target = panel + static_cast<Index>(first) * padded_dim_;
+      for (int c = 0; c < padded_dim_; c += width) {
+        V values[block];
+        for (int i = 0; i < block; ++i) values[i] = load(first + i, c);
+        math::transpose<Real>(values);
+        for (int i = 0; i < block; ++i)
+          values[i].copy_to(target + (c * block + i * width), math::simd::element_aligned);
+      }
+    }
+  }
+
+  /// Element (r, c) goes to [c / block][r][c % block].
+  void into_columns(Real* panel) const {
+    for (int r = 0; r < key_tile; ++r) {
+      Real row[width > block ? width : block];
+      for (int c = 0; c < padded_dim_; c += static_cast<int>(std::size(row))) {
+        for (int i = 0; i < static_cast<int>(std::size(row)); i += width)
+          load(r, c + i).copy_to(row + i, math::simd::element_aligned);
+        for (int i = 0; i < static_cast<int>(std::size(row)); i += block)
+          std::copy_n(row + i, block, panel + static_cast<Index>(c + i) * key_tile + r * block);
+      }
+    }
+  }
+
+ private:
+  V load(int r, int c) const { return r < count_ ? load_row<T>(x_(rows_[r], head_), c, x_.head_dim) : V(0); }
+
+  const HeadRows<const T>& x_;
+  int head_;
+  const int* rows_;
+  int count_, padded_dim_;
+};
 
 /// What forward and backward tiles have in common: which queries, which keys, and who sees whom.
 template <class T>
@@ -104,6 +158,7 @@ class TileBase {
   using Sizes = TileSizes<Real>;
   static constexpr int lanes = Sizes::lanes;
   static constexpr int block = Sizes::row_block;
+  using V = math::Simd<Real>;
   using Block = math::RegisterBlock<Real, Sizes::row_block, Sizes::query_vectors>;
 
   TileBase(const Problem<T>& problem, const AttentionSegment& segment, const KeyPanels<Real>& panels,
@@ -123,7 +178,7 @@ class TileBase {
     const int end = p_.key_end[first_query_ + queries_ - 1] - segment_.key_begin;
     return end <= 0 ? 0 : (end + key_tile - 1) / key_tile;
   }
-  void load_keys_and_values(int tile) {
+  [[gnu::noinline]] void load_keys_and_values(int tile) {
     tile_offset_ = static_cast<Index>(tile) * key_tile * p_.padded_dim;
     const int first_key = segment_.key_begin + tile * key_tile;
     for (int part = 0; part < parts(); ++part) {
@@ -150,44 +205,69 @@ class TileBase {
 
   bool needs_mask(const Sight& s, int key) const { return key < s.full_begin || key + block > s.full_end; }
 
-  /// -inf where the query does not see the key; lanes beyond the last query repeat it.
-  [[gnu::noinline]] void mask(Block& scores, int part, int key) const {
-    alignas(64) Real begin[lanes], end[lanes];
+  /// target (block, lanes) = keys (block, d) queries (d, lanes), each row beginning from `start`.
+  [[gnu::noinline]] void product(const Real* keys, const Real* queries, const Real* start,
+                                 Real* target) const {
+    Block sum;
+    sum.fill_rows(start);
+    math::multiply_add<1, block>(sum, p_.head_dim, keys, queries, lanes);
+    sum.store(target, lanes);
+  }
+
+  /// Scores (block, lanes) become -inf where the query does not see the key; lanes beyond the last query
+  /// repeat it.
+  [[gnu::noinline]] void mask(int part, int key, Real* scores) const {
+    Real begin[lanes], end[lanes];
     const int first = first_query_ + part * lanes, last = part_queries(part) - 1;
     for (int l = 0; l < lanes; ++l) {
       const int i = first + std::min(l, last);
       begin[l] = static_cast<Real>(std::clamp(p_.key_begin[i] - first_key_ - key, 0, block));
       end[l] = static_cast<Real>(std::clamp(p_.key_end[i] - first_key_ - key, 0, block));
     }
-    constexpr Real hidden = -std::numeric_limits<Real>::infinity();
-    for (int j = 0; j < Sizes::query_vectors; ++j) {
-      const math::Simd<Real> from(begin + j * Sizes::width, math::simd::element_aligned);
-      const math::Simd<Real> to(end + j * Sizes::width, math::simd::element_aligned);
+    for (int j = 0; j < lanes; j += Sizes::width) {
+      const V from(begin + j, math::simd::element_aligned), to(end + j, math::simd::element_aligned);
       for (int i = 0; i < block; ++i) {
-        const Real row = static_cast<Real>(i);
-        math::simd::where(row < from || row >= to, scores.v[i][j]) = hidden;
+        const V row = static_cast<Real>(i);
+        V s(scores + i * lanes + j, math::simd::element_aligned);
+        math::simd::where(row < from || row >= to, s) = -std::numeric_limits<Real>::infinity();
+        s.copy_to(scores + i * lanes + j, math::simd::element_aligned);
       }
     }
   }
 
-  /// target[c][lane] = factor * row of query `lane` at c; zeros beyond the last query.
-  void load_transposed(const HeadRows<const T>& x, int part, Real factor, Real* target) const {
+  /// target[c][lane] = factor * row of query `lane` at c, 0 <= c < padded_dim; zeros beyond the last query.
+  [[gnu::noinline]] void load_transposed(const HeadRows<const T>& x, int part, Real factor,
+                                         Real* target) const {
     const int count = part_queries(part);
-    if (count < lanes) std::fill_n(target, static_cast<Index>(p_.head_dim) * lanes, Real(0));
     const int* rows = p_.query_row + first_query_ + part * lanes;
-    for (int l = 0; l < count; ++l) {
-      const T* source = x(rows[l], head_);
-      for (int c = 0; c < p_.head_dim; ++c) target[c * lanes + l] = factor * static_cast<Real>(source[c]);
-    }
+    prefetch_rows(x, head_, rows, count);
+    for (int l = 0; l < lanes; l += Sizes::width)
+      for (int c = 0; c < p_.padded_dim; c += Sizes::width) {
+        V values[Sizes::width];
+        for (int i = 0; i < Sizes::width; ++i)
+          values[i] = l + i < count ? factor * load_row<T>(x(rows[l + i], head_), c, p_.head_dim) : V(0);
+        math::transpose<Real>(values);
+        for (int i = 0; i < Sizes::width; ++i)
+          values[i].copy_to(target + (c + i) * lanes + l, math::simd::element_aligned);
+      }
   }
 
   /// Row of query `lane` at c = source[c][lane] * factor[lane].
-  void store_transposed(const HeadRows<T>& x, int part, const Real* source, const Real* factor) const {
+  [[gnu::noinline]] void store_transposed(const HeadRows<T>& x, int part, const Real* source,
+                                          const Real* factor) const {
     const int count = part_queries(part);
     const int* rows = p_.query_row + first_query_ + part * lanes;
-    for (int l = 0; l < count; ++l) {
-      T* target = x(rows[l], head_);
-      for (int c = 0; c < p_.head_dim; ++c) target[c] = static_cast<T>(source[c * lanes + l] * factor[l]);
+    prefetch_rows(x, head_, rows, count);
+    for (int l = 0; l < lanes; l += Sizes::width) {
+      const V scale(factor + l, math::simd::element_aligned);
+      for (int c = 0; c < p_.padded_dim; c += Sizes::width) {
+        V values[Sizes::width];
+        for (int i = 0; i < Sizes::width; ++i)
+          values[i] = scale * V(source + (c + i) * lanes + l, math::simd::element_aligned);
+        math::transpose<Real>(values);
+        for (int i = 0; i < Sizes::width && l + i < count; ++i)
+          store_row<T>(x(rows[l + i], head_), c, p_.head_dim, values[i]);
+      }
     }
   }
 

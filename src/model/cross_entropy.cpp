@@ -13,15 +13,9 @@
 
 namespace minisp::model {
 
-namespace {
-
-using math::Op;
-
-/// Row by row: losses(r) =, and with_gradient: logits(r, v) = scale * (softmax(r, v) - [v == label(r)]), 0 in
-/// a row without a label; else logits are destroyed.
 template <class T>
-void softmax_rows(const Exec& exec, const Matrix<T>& logits, const Vector<const int>& labels, double scale,
-                  bool with_gradient, const Vector<Accumulate<T>>& losses) {
+void softmax_cross_entropy(const Exec& exec, const Matrix<T>& logits, const Vector<const int>& labels,
+                           double loss_scale, bool with_gradient, const Vector<Accumulate<T>>& losses) {
   using A = Accumulate<T>;
   const Index columns = static_cast<Index>(logits.extent(1));
   Kokkos::parallel_for(
@@ -48,15 +42,19 @@ void softmax_rows(const Exec& exec, const Matrix<T>& logits, const Vector<const 
                        [=]() { losses(r) = (largest - label_logit) + compat::math::log(sum); });
         if (!with_gradient) return;
         team.team_barrier();
-        const A factor = static_cast<A>(scale) / sum;
+        const A factor = static_cast<A>(loss_scale) / sum;
         math::for_columns(team, columns,
                           [=](const Index v) { row[v] = static_cast<T>(static_cast<A>(row[v]) * factor); });
         team.team_barrier();
         Kokkos::single(Kokkos::PerTeam(team), [=]() {
-          row[label] = static_cast<T>(static_cast<A>(row[label]) - static_cast<A>(scale));
+          row[label] = static_cast<T>(static_cast<A>(row[label]) - static_cast<A>(loss_scale));
         });
       });
 }
+
+namespace {
+
+using math::Op;
 
 template <class A>
 Vector<A> part_of(const Vector<A>& v, Index begin, Index end) {
@@ -86,8 +84,8 @@ void cross_entropy_forward_backward(const Exec& exec, const Matrix<const T>& hid
                                     const Matrix<Accumulate<T>>& dweight,
                                     const Vector<Accumulate<T>>& token_losses) {
   for_logit_tiles<T>(exec, hidden, weight, tile, [&](Index begin, Index end, const Matrix<T>& logits) {
-    softmax_rows<T>(exec, logits, part_of(labels, begin, end), loss_scale, true,
-                    part_of(token_losses, begin, end));
+    softmax_cross_entropy<T>(exec, logits, part_of(labels, begin, end), loss_scale, true,
+                             part_of(token_losses, begin, end));
     math::gemm<T>(exec, Op::none, Op::none, T(1), logits, weight, T(0), rows_of(dhidden, begin, end));
     math::gemm<T>(exec, Op::transpose, Op::none, T(1), logits, rows_of(hidden, begin, end), T(1), dweight);
   });
@@ -98,7 +96,8 @@ void cross_entropy_forward(const Exec& exec, const Matrix<const T>& hidden, cons
                            const Vector<const int>& labels, const Matrix<T>& tile,
                            const Vector<Accumulate<T>>& token_losses) {
   for_logit_tiles<T>(exec, hidden, weight, tile, [&](Index begin, Index end, const Matrix<T>& logits) {
-    softmax_rows<T>(exec, logits, part_of(labels, begin, end), 0, false, part_of(token_losses, begin, end));
+    softmax_cross_entropy<T>(exec, logits, part_of(labels, begin, end), 0, false,
+                             part_of(token_losses, begin, end));
   });
 }
 
@@ -111,13 +110,15 @@ double sum_losses(const Exec& exec, const Vector<const A>& token_losses) {
   return sum;
 }
 
-#define MINISP_INSTANTIATE(T)                                                                          \
-  template void cross_entropy_forward_backward<T>(                                                     \
-      const Exec&, const Matrix<const T>&, const Matrix<const T>&, const Vector<const int>&, double,   \
-      const Matrix<T>&, const Matrix<T>&, const Matrix<Accumulate<T>>&, const Vector<Accumulate<T>>&); \
-  template void cross_entropy_forward<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&,  \
-                                         const Vector<const int>&, const Matrix<T>&,                   \
-                                         const Vector<Accumulate<T>>&);                                \
+#define MINISP_INSTANTIATE(T)                                                                             \
+  template void cross_entropy_forward_backward<T>(                                                        \
+      const Exec&, const Matrix<const T>&, const Matrix<const T>&, const Vector<const int>&, double,      \
+      const Matrix<T>&, const Matrix<T>&, const Matrix<Accumulate<T>>&, const Vector<Accumulate<T>>&);    \
+  template void cross_entropy_forward<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&,     \
+                                         const Vector<const int>&, const Matrix<T>&,                      \
+                                         const Vector<Accumulate<T>>&);                                   \
+  template void softmax_cross_entropy<T>(const Exec&, const Matrix<T>&, const Vector<const int>&, double, \
+                                         bool, const Vector<Accumulate<T>>&);                             \
   template double sum_losses<T>(const Exec&, const Vector<const T>&);
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)

@@ -28,6 +28,13 @@ void cross_entropy_forward(const Exec& exec, const Matrix<const T>& hidden, cons
                            const Vector<const int>& labels, const Matrix<T>& tile,
                            const Vector<Accumulate<T>>& token_losses);
 
+/// The part between the products: losses (rows) = of logits (rows, V), before loss_scale; with_gradient:
+/// logits = loss_scale * (softmax(logits) - [v == label]), 0 in rows without a label; else logits are
+/// destroyed.
+template <class T>
+void softmax_cross_entropy(const Exec& exec, const Matrix<T>& logits, const Vector<const int>& labels,
+                           double loss_scale, bool with_gradient, const Vector<Accumulate<T>>& losses);
+
 /// Sum of the losses in double, in the order of the rows. Waits for `exec`.
 template <class A>
 double sum_losses(const Exec& exec, const Vector<const A>& token_losses);

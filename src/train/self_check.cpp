@@ -163,8 +163,9 @@ std::vector<io::CheckRow> self_check(const comm::Communicator& world, const conf
   checks.push_back(check("tokens that see a later one", static_cast<double>(comm::sum(world, leaks)), 0));
   // The check above would pass on a model that sees nothing: the token itself and later ones must have
   // changed.
-  checks.push_back(check("groups in which a change reaches no token",
-                         comm::sum(twin.mesh.sequence(), changed) > 0 ? 0.0 : 1.0, 0));
+  const bool reached = comm::sum(twin.mesh.sequence(), changed) > 0;
+  checks.push_back(check("ranks of groups in which a change reaches no token",
+                         static_cast<double>(comm::sum(world, Index(reached ? 0 : 1))), 0));
   return checks;
 }
 

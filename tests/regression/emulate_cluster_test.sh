@@ -24,7 +24,7 @@ expect_code() { # expect_code WANTED COMMAND ...
 # Interfaces of this machine itself; a run must not change them.
 interfaces() { ip -o link show | awk -F': ' '{print $2}' | sort; }
 expect_nothing_left() { # expect_nothing_left PID
-  if ip netns list | grep -q "^minisp-$1-"; then die "namespaces of run $1 are left"; fi
+  if [[ $(ip netns list) == *"minisp-$1-"* ]]; then die "namespaces of run $1 are left"; fi
   [[ $(interfaces) == "$interfaces_before" ]] || die "this machine's interfaces changed"
   if pgrep -f "^$probe forever" >/dev/null; then die "ranks are left"; fi
 }

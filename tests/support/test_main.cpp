@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // main() of every test binary: MPI, Kokkos, GoogleTest. Under several ranks only rank 0 prints, and the exit
 // code is the worst of all ranks, so that a failure on any rank fails the test.
+#include "math/gemm.hpp"
+
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -26,6 +28,8 @@ int main(int argc, char** argv) {
   int failed = 0;
   {
     Kokkos::ScopeGuard kokkos(argc, argv);
+    // As the program does: libraries would take every core for each rank.
+    minisp::math::limit_library_threads();
     testing::InitGoogleTest(&argc, argv);
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

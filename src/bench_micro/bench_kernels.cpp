@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+// Kernels bound by memory bandwidth, fp32, each against a copy of the same run. Bytes counted are those that
+// the kernel's definition needs: every input read once, every output written once, what is added to both.
+#include "bench_micro/timing.hpp"
+#include "math/column_sum.hpp"
+#include "model/cross_entropy.hpp"
+#include "model/elementwise.hpp"
+#include "model/embedding.hpp"
+#include "model/layer_norm.hpp"
+#include "model/linear.hpp"
+#include "model/mlp.hpp"
+#include "model/rms_norm.hpp"
+#include "model/rope.hpp"
+
+#include <Kokkos_Random.hpp>
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+namespace minisp::bench_micro {
+namespace {
+
+using namespace model;
+using T = float;
+
+constexpr Index rows = 4096, columns = 2048;  // 32 MiB a matrix
+constexpr double one = 1.0 * rows * columns;  // elements of one matrix
+
+Matrix<T> random_matrix(Index m, Index n) {
+  Matrix<T> x("bench", m, n);
+  Kokkos::Random_XorShift64_Pool<Exec> random(1);
+  Kokkos::fill_random(x, random, T(-1), T(1));
+  return x;
+}
+Vector<T> ones(Index n) {
+  Vector<T> x("bench", n);
+  Kokkos::deep_copy(x, T(1));
+  return x;
+}
+
+void copy_loop(const Matrix<T>& from, const Matrix<T>& to) {
+  const T* const source = from.data();
+  T* const target = to.data();
+  Kokkos::parallel_for(
+      "bench::copy", RowPolicy(0, rows * columns), KOKKOS_LAMBDA(const Index i) { target[i] = source[i]; });
+}
+
+/// The faster of the library's copy and a loop: what can be read and written together.
+class CopyYardstick {
+ public:
+  CopyYardstick() : from_(random_matrix(rows, columns)), to_(random_matrix(rows, columns)) {}
+  double seconds() {
+    const double library = seconds_of([&] { Kokkos::deep_copy(Exec(), to_, from_); });
+    const double loop = seconds_of([&] { copy_loop(from_, to_); });
+    return library < loop ? library : loop;
+  }
+
+ private:
+  Matrix<T> from_, to_;
+};
+
+/// `elements` is what the call has to move.
+template <class Problem>
+void kernel(benchmark::State& state, double elements, void (*call)(const Problem&)) {
+  const Problem problem;
+  CopyYardstick yardstick;
+  call(problem);
+  yardstick.seconds();
+  std::vector<double> copy, own;
+  for (auto _ : state) {
+    copy.push_back(yardstick.seconds());
+    own.push_back(seconds_of([&] { call(problem); }));
+    state.SetIterationTime(own.back());
+  }
+  const double copy_rate = 2 * one * sizeof(T) / median(copy), rate = elements * sizeof(T) / median(own);
+  state.counters["copy_gb_per_s"] = 1e-9 * copy_rate;
+  state.counters["gb_per_s"] = 1e-9 * rate;
+  state.counters["ratio"] = rate / copy_rate;
+}
+
+template <class Problem>
+benchmark::internal::Benchmark* kernel_benchmark(const char* name, double elements,
+                                                 void (*call)(const Problem&)) {
+  return benchmark::RegisterBenchmark(name, kernel<Problem>, elements, call)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+struct Norm {
+  Exec exec;
+  Matrix<T> x = random_matrix(rows, columns), y = random_matrix(rows, columns),
+            out = random_matrix(rows, columns), sum = random_matrix(rows, columns);
+  Vector<T> weight = ones(columns), bias = ones(columns), mean = ones(rows), inverse = ones(rows);
+  Vector<T> dweight = ones(columns), dbias = ones(columns);
+  Vector<T> workspace = ones(math::column_sum_workspace(rows, 2 * columns));
+};
+
+struct Mlp {
+  Exec exec;
+  Matrix<T> gate_up = random_matrix(rows, 2 * columns), dgate_up = random_matrix(rows, 2 * columns);
+  Matrix<T> x = random_matrix(rows, columns), act = random_matrix(rows, columns),
+            dact = random_matrix(rows, columns);
+};
+
+/// Heads of 64 as Llama-3.2-1B has them, with 16 query and 8 K/V heads: 2048 columns in all.
+template <int blocks>
+struct Heads {
+  Exec exec;
+  HeadLayout layout{blocks, 16, 8, 64};
+  Matrix<T> fused = random_matrix(rows, columns), dfused = random_matrix(rows, columns);
+  Matrix<T> packed = random_matrix(blocks * rows, layout.packed_width());
+  Vector<int> positions{"bench", rows};
+  RopeTable<T> table = make_rope_table<T>(rope_frequencies(1e4, 64, {}), rows);
+  HeadNorm<T> norm{ones(64), ones(64), 1e-6};
+  HeadNormGradient<T> gradient{ones(64), ones(64), ones(head_norm_workspace(rows, layout))};
+
+  Heads() {
+    const auto host = Kokkos::create_mirror_view(positions);
+    for (Index r = 0; r < rows; ++r) host(r) = static_cast<int>(r);
+    Kokkos::deep_copy(positions, host);
+  }
+};
+template <int blocks>
+void rope_forward(const Heads<blocks>& p) {
+  rope_pack_forward<T>(p.exec, p.layout, p.fused, p.positions, p.table, {}, p.packed);
+}
+template <int blocks>
+void rope_backward(const Heads<blocks>& p) {
+  rope_pack_backward<T>(p.exec, p.layout, p.packed, p.positions, p.table, {}, {}, p.dfused, {});
+}
+template <int blocks>
+void head_norm_rope_forward(const Heads<blocks>& p) {
+  rope_pack_forward<T>(p.exec, p.layout, p.fused, p.positions, p.table, p.norm, p.packed);
+}
+template <int blocks>
+void head_norm_rope_backward(const Heads<blocks>& p) {
+  rope_pack_backward<T>(p.exec, p.layout, p.packed, p.positions, p.table, p.norm, p.fused, p.dfused,
+                        p.gradient);
+}
+
+struct Tokens {
+  static constexpr int vocabulary = 8192;
+  Exec exec;
+  Matrix<T> table = random_matrix(vocabulary, columns), out = random_matrix(rows, columns);
+  Vector<int> tokens{"bench", rows};
+  TokenIndex index{rows};
+
+  Tokens() {
+    HostVector<int> host("bench", rows);
+    for (Index r = 0; r < rows; ++r)
+      host(r) = static_cast<int>(2654435761u * static_cast<unsigned>(r) % vocabulary);
+    Kokkos::deep_copy(tokens, host);
+    index.set(host);
+  }
+};
+
+/// As many logits as elements elsewhere, in rows as long as a vocabulary.
+template <int vocabulary>
+struct Logits {
+  Exec exec;
+  static constexpr Index tile_rows = rows * columns / vocabulary;
+  Matrix<T> logits = random_matrix(tile_rows, vocabulary);
+  Vector<int> labels{"bench", tile_rows};
+  Vector<T> losses = ones(tile_rows);
+};
+template <int vocabulary>
+void softmax(const Logits<vocabulary>& p) {
+  softmax_cross_entropy<T>(p.exec, p.logits, p.labels, 1.0, true, p.losses);
+}
+
+[[maybe_unused]] const benchmark::internal::Benchmark* const kernel_benchmarks[] = {
+    kernel_benchmark<Norm>(
+        "rms_norm_forward", 2 * one,
+        [](const Norm& p) { rms_norm_forward<T>(p.exec, p.x, p.weight, 1e-5, p.out, p.inverse); }),
+    kernel_benchmark<Norm>("residual_rms_norm_forward", 4 * one,
+                           [](const Norm& p) {
+                             residual_rms_norm_forward<T>(p.exec, p.x, p.y, p.weight, 1e-5, p.sum, p.out,
+                                                          p.inverse);
+                           }),
+    kernel_benchmark<Norm>(
+        "rms_norm_recompute", 2 * one,
+        [](const Norm& p) { rms_norm_recompute<T>(p.exec, p.x, p.weight, p.inverse, p.out); }),
+    kernel_benchmark<Norm>("rms_norm_backward", 4 * one,
+                           [](const Norm& p) {
+                             rms_norm_backward<T>(p.exec, p.x, p.weight, p.inverse, p.y, Accumulation::add,
+                                                  p.out, p.workspace, p.dweight);
+                           }),
+    kernel_benchmark<Norm>("layer_norm_forward", 2 * one,
+                           [](const Norm& p) {
+                             layer_norm_forward<T>(p.exec, p.x, p.weight, p.bias, 1e-5, p.out, p.mean,
+                                                   p.inverse);
+                           }),
+    kernel_benchmark<Norm>("residual_layer_norm_forward", 4 * one,
+                           [](const Norm& p) {
+                             residual_layer_norm_forward<T>(p.exec, p.x, p.y, p.weight, p.bias, 1e-5, p.sum,
+                                                            p.out, p.mean, p.inverse);
+                           }),
+    kernel_benchmark<Norm>("layer_norm_recompute", 2 * one,
+                           [](const Norm& p) {
+                             layer_norm_recompute<T>(p.exec, p.x, p.weight, p.bias, p.mean, p.inverse, p.out);
+                           }),
+    kernel_benchmark<Norm>("layer_norm_backward", 4 * one,
+                           [](const Norm& p) {
+                             layer_norm_backward<T>(p.exec, p.x, p.weight, p.mean, p.inverse, p.y,
+                                                    Accumulation::add, p.out, p.workspace, p.dweight,
+                                                    p.dbias);
+                           }),
+    kernel_benchmark<Norm>("bias_gradient", one,
+                           [](const Norm& p) { linear_backward_bias<T>(p.exec, p.x, p.workspace, p.dbias); }),
+    kernel_benchmark<Norm>("residual_add", 3 * one, [](const Norm& p) { add<T>(p.exec, p.y, p.x); }),
+    kernel_benchmark<Mlp>("swiglu_forward", 3 * one,
+                          [](const Mlp& p) { swiglu_forward<T>(p.exec, p.gate_up, p.act); }),
+    kernel_benchmark<Mlp>("swiglu_backward", 5 * one,
+                          [](const Mlp& p) { swiglu_backward<T>(p.exec, p.gate_up, p.dact, p.dgate_up); }),
+    kernel_benchmark<Mlp>("gelu_forward", 2 * one,
+                          [](const Mlp& p) { gelu_tanh_forward<T>(p.exec, p.x, p.act); }),
+    kernel_benchmark<Mlp>("gelu_backward", 3 * one,
+                          [](const Mlp& p) { gelu_tanh_backward<T>(p.exec, p.x, p.dact, p.act); }),
+    kernel_benchmark<Heads<1>>("rope_forward/blocks:1", 2 * one, rope_forward<1>),
+    kernel_benchmark<Heads<1>>("rope_backward/blocks:1", 2 * one, rope_backward<1>),
+    kernel_benchmark<Heads<4>>("rope_forward/blocks:4", 2 * one, rope_forward<4>),
+    kernel_benchmark<Heads<4>>("rope_backward/blocks:4", 2 * one, rope_backward<4>),
+    kernel_benchmark<Heads<4>>("head_norm_rope_forward/blocks:4", 2 * one, head_norm_rope_forward<4>),
+    // The norm reads q and k once more, 3/4 of the columns.
+    kernel_benchmark<Heads<4>>("head_norm_rope_backward/blocks:4", 2.75 * one, head_norm_rope_backward<4>),
+    // In place, v (1/4 of the columns) is not touched.
+    kernel_benchmark<Heads<1>>("rope_forward_in_place/blocks:1", 1.5 * one,
+                               [](const Heads<1>& p) {
+                                 rope_pack_forward<T>(p.exec, p.layout, p.fused, p.positions, p.table, {},
+                                                      p.fused);
+                               }),
+    kernel_benchmark<Tokens>("embedding_forward", 2 * one,
+                             [](const Tokens& p) { embedding_forward<T>(p.exec, p.tokens, p.table, p.out); }),
+    kernel_benchmark<Tokens>("embedding_backward", 3 * one,
+                             [](const Tokens& p) { embedding_backward<T>(p.exec, p.index, p.out, p.table); }),
+    kernel_benchmark<Logits<8192>>("softmax_cross_entropy/vocabulary:8192", 2 * one, softmax<8192>),
+    kernel_benchmark<Logits<131072>>("softmax_cross_entropy/vocabulary:131072", 2 * one, softmax<131072>),
+};
+
+}  // namespace
+}  // namespace minisp::bench_micro
