@@ -93,8 +93,10 @@ Communicator Communicator::split(int color, int key, std::string name) const {
 }
 
 std::byte* Communicator::workspace(std::size_t bytes) const {
-  if (workspace_->size() < bytes)
+  if (workspace_->size() < bytes) {
+    *workspace_ = {};  // both at once would count as a peak that no step has
     *workspace_ = Vector<std::byte>(uninitialized("minisp::comm::workspace"), static_cast<Index>(bytes));
+  }
   return workspace_->data();
 }
 

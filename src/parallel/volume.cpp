@@ -76,61 +76,48 @@ std::vector<ExpectedTraffic> TrafficModel::attention(const config::Architecture&
           line(phase::exchange_output_backward, output), line(phase::exchange_qkv_backward, qkv)};
 }
 
+ExpectedTraffic TrafficModel::all_reduce(const std::string& phase, Index elements, std::size_t element_bytes,
+                                         Index calls) const {
+  const Index chunk = (elements + plan_.ranks - 1) / plan_.ranks;
+  return to_peers("all_reduce_sum", phase, "world", all_ranks(plan_), calls,
+                  2 * chunk * static_cast<Index>(element_bytes));
+}
+
 std::vector<ExpectedTraffic> TrafficModel::parameters(const std::vector<model::ParameterUnit>& units,
                                                       bool tied_head, std::size_t weight_bytes,
                                                       std::size_t gradient_bytes, Index steps,
                                                       Index micro_steps) const {
   using config::Sharding;
-  const Index e = static_cast<Index>(weight_bytes), g = static_cast<Index>(gradient_bytes);
-  const Index n = static_cast<Index>(units.size()), p = plan_.shard_ranks;
-  const auto chunk = [](Index elements, Index ranks) { return (elements + ranks - 1) / ranks; };
-  Index shard = 0, gathered = 0, world_chunks = 0;  // elements to each peer
-  for (const auto& unit : units) {
-    const bool block = &unit != &units.front() && &unit != &units.back();
-    const bool twice = block || (tied_head && &unit == &units.front());
-    shard += chunk(unit.size, p);
-    gathered += (twice ? 2 : 1) * chunk(unit.size, p);
-    world_chunks += chunk(unit.size, plan_.ranks);
-  }
-  const Index gathers = 2 * n - (tied_head ? 1 : 2);
-  const auto line = [](const ExpectedTraffic& of_one, Index times) {
-    return ExpectedTraffic{of_one.collective,
-                           of_one.phase,
-                           of_one.communicator,
-                           times * of_one.calls,
-                           times * of_one.bytes_on_node,
-                           times * of_one.bytes_off_node};
-  };
-  const auto in_shard = [&](const char* collective, const char* name, Index calls, Index bytes_per_peer,
-                            Index times) {
-    auto of_one = to_peers(collective, name, "shard", shard_ranks(), 1, bytes_per_peer);
-    of_one.calls = calls;
-    return line(of_one, times);
-  };
-  const auto norm = [&] { return in_shard("scalars", phase::gradient_norm, 1, 8, steps); };
+  const auto sharding = plan_.sharding;
+  const bool gathers_units = sharding == Sharding::zero3 || sharding == Sharding::mics;
   const Index passes = steps * micro_steps;
-  switch (plan_.sharding) {
-    case Sharding::none: {
-      auto sum = to_peers("all_reduce_sum", phase::reduce_gradients, "world", all_ranks(plan_), 1,
-                          2 * world_chunks * g);
-      sum.calls = n;
-      return {line(sum, steps)};
+  const auto in_shard = [&](const char* collective, const char* name, Index calls, Index bytes_per_peer) {
+    return to_peers(collective, name, "shard", shard_ranks(), calls, bytes_per_peer);
+  };
+  std::vector<ExpectedTraffic> lines;
+  Index shard = 0;  // elements of a rank
+  for (const auto& unit : units) {
+    if (sharding == Sharding::none) {
+      lines.push_back(all_reduce(phase::reduce_gradients, unit.size, gradient_bytes, steps));
+      continue;
     }
-    case Sharding::zero1:
-    case Sharding::zero2:
-      return {in_shard("reduce_scatter_sum", phase::reduce_gradients, n, shard * g,
-                       plan_.sharding == Sharding::zero1 ? steps : passes),
-              in_shard("all_gather", phase::gather_weights, n, shard * e, steps), norm()};
-    case Sharding::zero3:
-    case Sharding::mics:
-      break;
+    const Index chunk = (unit.size + plan_.shard_ranks - 1) / plan_.shard_ranks;
+    const bool embeddings = &unit == &units.front(), last = &unit == &units.back();
+    const Index gathers = last || (embeddings && !tied_head) ? 1 : 2;
+    lines.push_back(in_shard("reduce_scatter_sum", phase::reduce_gradients,
+                             sharding == Sharding::zero1 ? steps : passes,
+                             chunk * static_cast<Index>(gradient_bytes)));
+    lines.push_back(in_shard("all_gather", phase::gather_weights, gathers_units ? passes * gathers : steps,
+                             chunk * static_cast<Index>(weight_bytes)));
+    shard += chunk;
   }
-  std::vector<ExpectedTraffic> lines{
-      in_shard("reduce_scatter_sum", phase::reduce_gradients, n, shard * g, passes),
-      in_shard("all_gather", phase::gather_weights, gathers, gathered * e, passes), norm()};
-  if (plan_.sharding == Sharding::mics)
-    lines.push_back(to_peers("all_reduce_sum", phase::reduce_gradients, "replicas", replica_ranks(), steps,
-                             2 * chunk(shard, plan_.ranks / p) * g));
+  if (sharding != Sharding::none) lines.push_back(in_shard("scalars", phase::gradient_norm, steps, 8));
+  if (sharding == Sharding::mics) {
+    const auto ranks = replica_ranks();
+    const Index replicas = static_cast<Index>(ranks.size());
+    lines.push_back(to_peers("all_reduce_sum", phase::reduce_gradients, "replicas", ranks, steps,
+                             2 * ((shard + replicas - 1) / replicas) * static_cast<Index>(gradient_bytes)));
+  }
   return lines;
 }
 

@@ -33,6 +33,10 @@ class TrafficModel {
   std::vector<ExpectedTraffic> attention(const config::Architecture& architecture, std::size_t element_bytes,
                                          Index micro_steps) const;
 
+  /// `calls` sums of `elements` over all ranks: 2 e ceil(elements / N) (N-1) bytes each.
+  ExpectedTraffic all_reduce(const std::string& phase, Index elements, std::size_t element_bytes,
+                             Index calls = 1) const;
+
   /// Weights and gradients in `steps` steps of `micro_steps` each, by the table of parameter_store.hpp.
   /// Blocks are gathered for the forward and the backward pass; the final norm and head once, the embeddings
   /// once and, as a tied head, once more.

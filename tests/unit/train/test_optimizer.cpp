@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
 #include "math/random.hpp"
+#include "math/sum_of_squares.hpp"
 #include "train/optimizer.hpp"
 
 #include <gtest/gtest.h>
@@ -88,7 +89,12 @@ void expect_torch(config::OptimizerKind kind, double tolerance) {
       // Gradients from 1e-6 to 1: epsilon counts for the smallest.
       const auto gradients = view_of<T>(random_values(n, 2 + step, std::pow(10.0, -double(step))));
       const double factor = step % 2 == 0 ? 1.0 : 0.25, rate = 1e-2 / double(step + 1);
-      optimizer.step(Exec(), weights, gradients, factor, rate);
+      optimizer.begin_step(factor, rate);
+      // In two parts, as shards are updated.
+      const Index half = n / 2;
+      for (const auto& part : {std::pair(Index(0), half), std::pair(half, n)})
+        optimizer.update(Exec(), Kokkos::subview(weights, part), Kokkos::subview(gradients, part),
+                         part.first);
       expected.step(reference, values_of(gradients), factor, rate);
     }
     EXPECT_LT(largest_difference(values_of(weights), reference), tolerance) << n << " elements";
@@ -110,7 +116,8 @@ TEST(Optimizer, AdamwWithoutGradientOnlyDecays) {
   auto train = train_of(config::OptimizerKind::adamw);
   Optimizer<double> optimizer(train, 3);
   const auto weights = view_of<double>({1, -2, 0});
-  optimizer.step(Exec(), weights, view_of<double>({0, 0, 0}), 1, 0.5);
+  optimizer.begin_step(1, 0.5);
+  optimizer.update(Exec(), weights, view_of<double>({0, 0, 0}), 0);
   EXPECT_EQ(values_of(weights), (Values{1 - 0.5 * 0.1, -2 * (1 - 0.5 * 0.1), 0}));
 }
 
@@ -127,8 +134,8 @@ TEST(ClipFactor, IsTorchs) {
 TEST(GlobalNorm, KnownValues) {
   const auto norm = [](const Values& values) {
     const auto view = view_of<double>(values);
-    const Vector<double> sums("sums", norm_blocks(static_cast<Index>(values.size())));
-    return global_norm<double>(Exec(), view, sums);
+    const Vector<double> sums("sums", math::partial_sums(static_cast<Index>(values.size())));
+    return std::sqrt(math::sum_of_squares<double>(Exec(), view, sums));
   };
   EXPECT_EQ(norm({3, -4}), 5);
   EXPECT_EQ(norm({0}), 0);
@@ -144,8 +151,9 @@ TEST(GlobalNorm, OfFloatsIsSummedInDouble) {
   // 2^24 + 1 is no float: a sum in float would stay at 2^24.
   Values values(1 + 256, 1.0 / 16);
   values[0] = 4096;
-  const Vector<double> sums("sums", norm_blocks(static_cast<Index>(values.size())));
-  EXPECT_EQ(global_norm<float>(Exec(), view_of<float>(values), sums), std::sqrt(4096.0 * 4096 + 1));
+  const Vector<double> sums("sums", math::partial_sums(static_cast<Index>(values.size())));
+  EXPECT_EQ(std::sqrt(math::sum_of_squares<float>(Exec(), view_of<float>(values), sums)),
+            std::sqrt(4096.0 * 4096 + 1));
 }
 
 TEST(LearningRate, WarmsUpLinearlyAndDecaysWithACosine) {

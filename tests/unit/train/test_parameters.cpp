@@ -25,6 +25,12 @@ std::string folder_of(const std::string& fixture) {
   return MINISP_SOURCE_FOLDER "/tests/reference/" + fixture;
 }
 
+std::vector<double*> units_of(const ParameterLayout& layout, const Vector<double>& flat) {
+  std::vector<double*> units;
+  for (const auto& unit : layout.units()) units.push_back(flat.data() + unit.offset);
+  return units;
+}
+
 std::vector<Architecture> small_models() {
   std::vector<Architecture> models;
   for (const auto family : {Family::llama, Family::qwen2, Family::qwen3, Family::gpt2})
@@ -87,7 +93,7 @@ TEST(ViewParameters, CoverEveryElementOnce) {
   for (const auto& model : small_models()) {
     const ParameterLayout layout(model);
     const Vector<double> flat("flat", layout.size());
-    const auto p = view_parameters(model, layout, flat);
+    const auto p = view_parameters(model, layout, units_of(layout, flat));
     const Marker mark{flat};
     mark(p.embedding);
     mark(p.positions);
@@ -105,8 +111,8 @@ TEST(ViewParameters, CoverEveryElementOnce) {
       mark(p.head);
     }
     for (Index i = 0; i < layout.size(); ++i) ASSERT_EQ(flat(i), 1) << i << " of " << to_string(model.family);
-    EXPECT_THROW(view_parameters(model, layout, Vector<double>("flat", layout.size() + 1)),
-                 std::invalid_argument);
+    EXPECT_EQ(layout.units().size(), static_cast<std::size_t>(model.layers) + 2);
+    EXPECT_EQ(layout.units().back().offset + layout.units().back().size, layout.size());
   }
 }
 
@@ -127,7 +133,7 @@ TEST(ViewParameters, FusedMatricesHoldTheirTensorsInOrder) {
   }
   fill("mlp.gate_proj.weight", 4);
   fill("mlp.up_proj.weight", 5);
-  const auto& block = view_parameters(model, layout, flat).blocks[1];
+  const auto& block = view_parameters(model, layout, units_of(layout, flat)).blocks[1];
   const Index q = model.q_size(), kv = model.kv_size();
   for (Index row = 0; row < q + 2 * kv; ++row) {
     const double expected = row < q ? 1 : row < q + kv ? 2 : 3;
@@ -146,7 +152,8 @@ TEST(HuggingFaceOrder, ThereAndBack) {
     for (const auto& entry : layout.entries()) {
       std::vector<double> tensor(static_cast<std::size_t>(entry.size()));
       std::iota(tensor.begin(), tensor.end(), double(entry.offset));
-      from_hugging_face<double>(entry, tensor, flat);
+      const auto stored = from_hugging_face<double>(entry, tensor);
+      std::copy(stored.begin(), stored.end(), flat.data() + entry.offset);
       EXPECT_EQ(to_hugging_face<double>(entry, flat), tensor) << entry.name;
       // Conv1D of GPT-2 stores (in, out): its element (1, 0) is our (0, 1).
       if (entry.transposed) {
@@ -168,7 +175,12 @@ TEST(InitializeParameters, UsualValuesFromSeedTensorAndElementAlone) {
     const auto* entry = layout.find(name);
     return std::vector<double>(flat.data() + entry->offset, flat.data() + entry->offset + entry->size());
   };
-  initialize_parameters<double>(Exec(), layout, 7, 0.02, flat);
+  initialize_parameters<double>(Exec(), layout, 7, 0.02, 0, flat);
+  // Any part alone is the same part: shards are made where they live.
+  const Index first = layout.size() / 3, count = layout.size() / 2;
+  const Vector<double> part("part", count);
+  initialize_parameters<double>(Exec(), layout, 7, 0.02, first, part);
+  for (Index i = 0; i < count; ++i) ASSERT_EQ(part(i), flat(first + i)) << i;
   for (const double bias : values_of("transformer.h.0.attn.c_attn.bias")) EXPECT_EQ(bias, 0);
   for (const double weight : values_of("transformer.ln_f.weight")) EXPECT_EQ(weight, 1);
   // Deviation of n normal numbers is known to 1 / sqrt(2 n); 4608 and more here: five of those are 5 %.
@@ -187,11 +199,11 @@ TEST(InitializeParameters, UsualValuesFromSeedTensorAndElementAlone) {
   model.vocabulary += 1;
   const ParameterLayout other(model);
   const Vector<double> wider("flat", other.size());
-  initialize_parameters<double>(Exec(), other, 7, 0.02, wider);
+  initialize_parameters<double>(Exec(), other, 7, 0.02, 0, wider);
   const auto* entry = other.find("transformer.h.0.mlp.c_fc.weight");
   EXPECT_EQ(std::vector<double>(wider.data() + entry->offset, wider.data() + entry->offset + entry->size()),
             before);
-  initialize_parameters<double>(Exec(), layout, 8, 0.02, flat);
+  initialize_parameters<double>(Exec(), layout, 8, 0.02, 0, flat);
   EXPECT_NE(values_of("transformer.h.0.mlp.c_fc.weight"), before);
 }
 
