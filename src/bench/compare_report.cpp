@@ -14,9 +14,10 @@ namespace minisp::bench {
 
 namespace {
 
-/// Larger is worse, a NaN the worst.
+/// One that failed is worse than one that passed, then the larger error, and a NaN the worst.
 bool worse(const TensorComparison& left, const TensorComparison& right) {
-  const double l = left.relative_error / left.tolerance, r = right.relative_error / right.tolerance;
+  if (left.passed() != right.passed()) return right.passed();
+  const double l = left.relative_error, r = right.relative_error;
   return std::isnan(l) ? !std::isnan(r) : l > r;
 }
 
