@@ -6,6 +6,7 @@
 #include "io/hdf5.hpp"
 #include "util/error.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -24,8 +25,9 @@ struct CompareOptions {
 enum class TensorKind { loss, gradient_norm, logits, activation, gradient, weight, key_bias };
 const char* to_string(TensorKind kind);
 
-/// Largest relative 2-norm error that rounding explains, by kind, precision of the less precise file ("fp64",
-/// "fp32"), optimizer ("sgd", "adamw", empty) and optimizer steps that lie behind the tensor.
+/// Largest relative 2-norm error that rounding explains (infinity: any), by kind, precision of the less
+/// precise file ("fp64", "fp32"), optimizer ("sgd", "adamw", empty) and optimizer steps that lie behind the
+/// tensor.
 double default_tolerance(TensorKind kind, const std::string& precision, const std::string& optimizer,
                          std::int64_t steps);
 
@@ -37,7 +39,7 @@ struct TensorComparison {
   double tolerance = 0;
   io::Shape worst;  ///< index of the element with the largest |a - b| (a NaN is the largest)
   double worst_a = 0, worst_b = 0;
-  bool passed() const { return relative_error <= tolerance; }  // false for NaN
+  bool passed() const { return std::isfinite(relative_error) && relative_error <= tolerance; }
 };
 
 /// Two arrays of `shape` in memory, of equal size; `b` is the one that is right.

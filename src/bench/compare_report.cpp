@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <ostream>
@@ -14,9 +15,10 @@ namespace minisp::bench {
 
 namespace {
 
-/// Larger is worse, a NaN the worst.
+/// One that failed is worse than one that passed, then the larger error, and a NaN the worst.
 bool worse(const TensorComparison& left, const TensorComparison& right) {
-  const double l = left.relative_error / left.tolerance, r = right.relative_error / right.tolerance;
+  if (left.passed() != right.passed()) return right.passed();
+  const double l = left.relative_error, r = right.relative_error;
   return std::isnan(l) ? !std::isnan(r) : l > r;
 }
 
@@ -30,10 +32,9 @@ std::optional<double> ratio_of(const ComparisonReport& report) {
   return *report.tokens_per_s_a / *report.tokens_per_s_b;
 }
 
-std::size_t failed_tensors(const ComparisonReport& report) {
-  std::size_t failed = 0;
-  for (const auto& tensor : report.tensors) failed += tensor.passed() ? 0 : 1;
-  return failed;
+auto failed_tensors(const ComparisonReport& report) {
+  return std::count_if(report.tensors.begin(), report.tensors.end(),
+                       [](const auto& tensor) { return !tensor.passed(); });
 }
 
 /// One line a kind: how many, how many failed, and the worst of them.
@@ -57,16 +58,28 @@ void print_table(std::ostream& out, const ComparisonReport& report) {
                        worst_element(*line.worst));
 }
 
+/// The worst failing tensors; a wrong weight near the input spoils all of them.
+void print_failed(std::ostream& out, const ComparisonReport& report) {
+  constexpr std::size_t shown = 20;
+  std::vector<const TensorComparison*> failed;
+  for (const auto& tensor : report.tensors)
+    if (!tensor.passed()) failed.push_back(&tensor);
+  std::stable_sort(failed.begin(), failed.end(), [](const auto* l, const auto* r) { return worse(*l, *r); });
+  for (std::size_t i = 0; i < std::min(shown, failed.size()); ++i)
+    out << fmt::format("FAILED {}: relative error {:.2e}, tolerance {:.1e}, worst element {}\n",
+                       failed[i]->name, failed[i]->relative_error, failed[i]->tolerance,
+                       worst_element(*failed[i]));
+  if (failed.size() > shown)
+    out << fmt::format("... and {} more (--json lists all)\n", failed.size() - shown);
+}
+
 }  // namespace
 
 void print_report(std::ostream& out, const ComparisonReport& report) {
   out << fmt::format("a: {} ({})\nb: {} ({})\n\n", report.file_a, report.title_a, report.file_b,
                      report.title_b);
   if (!report.tensors.empty()) print_table(out, report);
-  for (const auto& tensor : report.tensors)
-    if (!tensor.passed())
-      out << fmt::format("FAILED {}: relative error {:.2e}, tolerance {:.1e}, worst element {}\n",
-                         tensor.name, tensor.relative_error, tensor.tolerance, worst_element(tensor));
+  print_failed(out, report);
   for (const auto& failure : report.failures) out << "FAILED " << failure << '\n';
   for (const auto& note : report.notes) out << "note: " << note << '\n';
   out << '\n';

@@ -34,7 +34,7 @@ struct KeyDescription {
 };
 std::vector<KeyDescription> describe_keys();
 
-/// The keys as a table for a terminal (`minisp run --help keys`), one table of the deck after the other.
+/// The keys as a table for a terminal (`minisp run --keys`), one table of the deck after the other.
 std::string keys_help();
 
 /// The whole configuration as a deck, every key with its value. parse_config() of it gives the same

@@ -4,6 +4,9 @@
 
 #include "util/error.hpp"
 
+// Malformed decks trip assertions of the library's parser (3.3: a table header that ends in the middle) just
+// before it reports the fault; without them it reports the fault in debug builds too.
+#define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
 #include <cstdio>

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "io/provenance.hpp"
 
+#include "comm/environment.hpp"
 #include "io/hdf5.hpp"
 #include "math/blas_info.hpp"
 #include "math/gemm.hpp"
@@ -9,11 +10,9 @@
 
 #include <Kokkos_Core.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <ctime>
 #include <set>
 #include <sstream>
@@ -63,16 +62,6 @@ std::string kokkos_configuration() {
   std::ostringstream text;
   Kokkos::print_configuration(text, true);
   return text.str();
-}
-
-std::string mpi_library() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  std::string name(text.data(), static_cast<std::size_t>(length));
-  while (!name.empty() && (name.back() == '\0' || std::isspace(static_cast<unsigned char>(name.back()))))
-    name.pop_back();
-  return name.substr(0, name.find('\n'));
 }
 
 std::string hdf5_version() {
@@ -145,7 +134,7 @@ Provenance gather_provenance(MPI_Comm comm, const std::vector<std::string>& comm
   p.blas_advice = blas.advice;
   p.gemm_fp64 = math::gemm_backend<double>();
   p.gemm_fp32 = math::gemm_backend<float>();
-  p.mpi_library = mpi_library();
+  p.mpi_library = comm::mpi_library();
   p.hdf5_version = hdf5_version();
   p.processor = math::processor_name();
   p.vector_extension = math::processor_vector_extension();

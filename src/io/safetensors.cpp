@@ -199,8 +199,8 @@ void SafetensorsFile::read(const std::string& name, std::int64_t first, std::spa
   const TensorInfo& info = found->second;
   const auto count = static_cast<std::int64_t>(out.size());
   if (first < 0 || first > info.elements || count > info.elements - first)
-    throw input_error("elements " + std::to_string(first) + " to " + std::to_string(first + count) +
-                          " are asked for, but there are " + std::to_string(info.elements),
+    throw input_error(std::to_string(count) + " elements from " + std::to_string(first) +
+                          " on are asked for, but there are " + std::to_string(info.elements),
                       path() + ": " + name, "Use weights of this architecture");
   if (info.dtype != "F64" && info.dtype != "F32" && info.dtype != "F16" && info.dtype != "BF16")
     throw input_error("the type " + info.dtype + " cannot be read as weights", path() + ": " + name,

@@ -43,10 +43,16 @@ struct RegisterBlock {
   }
 };
 
-/// c(i, j) += sum_k a[i*AStrideRow + k*AStrideK] * b[k*b_stride + j], 0 <= k < depth.
-template <int AStrideRow, int AStrideK, class T, int Rows, int Vectors>
+struct NoPrefetch {
+  void operator()(Index) const {}
+};
+
+/// c(i, j) += sum_k a[i*a_row + k*a_k] * b[k*b_stride + j], 0 <= k < depth. prefetch(k) runs once a step,
+/// in the shadow of the products.
+template <class T, int Rows, int Vectors, class Prefetch = NoPrefetch>
 [[gnu::always_inline]] inline void multiply_add(RegisterBlock<T, Rows, Vectors>& c, Index depth, const T* a,
-                                                const T* b, Index b_stride) {
+                                                Index a_row, Index a_k, const T* b, Index b_stride,
+                                                const Prefetch& prefetch = {}) {
   using V = Simd<T>;
   constexpr int width = V::size();
 #pragma GCC unroll 4
@@ -54,10 +60,11 @@ template <int AStrideRow, int AStrideK, class T, int Rows, int Vectors>
     V row[Vectors];
     for (int j = 0; j < Vectors; ++j) row[j].copy_from(b + j * width, simd::element_aligned);
     for (int i = 0; i < Rows; ++i) {
-      const V factor(a[i * AStrideRow]);
+      const V factor(a[i * a_row]);
       for (int j = 0; j < Vectors; ++j) c.v[i][j] += factor * row[j];
     }
-    a += AStrideK;
+    prefetch(k);
+    a += a_k;
     b += b_stride;
   }
 }

@@ -38,15 +38,11 @@ struct Round {
   int first_kv_head, group;
   Kokkos::Experimental::UniqueToken<Exec> worker;
 
-  KeyPanels<Real> forward_panels(int slot, int segment) const {
-    Real *k = panel(slot, 0, segment), *v = panel(slot, 1, segment);
-    return {k, nullptr, nullptr, v, nullptr, nullptr};
+  KeyPanels<Real> key_panels(int slot, int segment) const {
+    return {panel(slot, 0, segment), panel(slot, 1, segment), panel(slot, 2, segment),
+            panel(slot, 3, segment)};
   }
-  KeyPanels<Real> backward_panels(int slot, int segment) const {
-    return {panel(slot, 0, segment), panel(slot, 1, segment), panel(slot, 2, segment), nullptr,
-            panel(slot, 3, segment), panel(slot, 4, segment)};
-  }
-  static constexpr int panels_per_slot = 5;
+  static constexpr int panels_per_slot = 4;
 
  private:
   Real* panel(int slot, int which, int segment) const {
@@ -75,7 +71,7 @@ class WorkerScratch {
 };
 
 /// Item: (slot, key tile).
-template <class T, bool Backward>
+template <class T>
 struct PackKeys {
   Round<T> round;
   const TileOfSegment* tiles;
@@ -85,20 +81,11 @@ struct PackKeys {
     const int slot = static_cast<int>(item / tile_count), head = round.first_kv_head + slot;
     const auto& tile = tiles[item % tile_count];
     const auto& p = round.problem;
+    const auto to = round.key_panels(slot, tile.segment);
     const Index at = static_cast<Index>(tile.index) * key_tile * p.padded_dim;
     const int* rows = p.key_row + tile.first;
-    const KeyPacker<T> keys(p.k, head, rows, tile.count, p.padded_dim);
-    const KeyPacker<T> values(p.v, head, rows, tile.count, p.padded_dim);
-    if constexpr (Backward) {
-      const auto to = round.backward_panels(slot, tile.segment);
-      keys.into_rows(to.k_rows + at);
-      keys.into_columns(to.k_columns + at);
-      values.into_rows(to.v_rows + at);
-    } else {
-      const auto to = round.forward_panels(slot, tile.segment);
-      keys.into_rows(to.k_rows + at);
-      values.into_columns(to.v_columns + at);
-    }
+    pack_rows<T>(p.k, head, rows, tile.count, p.padded_dim, to.k + at);
+    pack_rows<T>(p.v, head, rows, tile.count, p.padded_dim, to.v + at);
   }
 };
 
@@ -114,7 +101,7 @@ struct ForwardItems {
     const auto& tile = tiles[item / round.group % tile_count];
     const int slot = static_cast<int>(item / round.group / tile_count);
     const WorkerScratch<T> scratch(round);
-    ForwardTile<T> work(round.problem, round.segments[tile.segment], round.forward_panels(slot, tile.segment),
+    ForwardTile<T> work(round.problem, round.segments[tile.segment], round.key_panels(slot, tile.segment),
                         (round.first_kv_head + slot) * round.group + member, tile.first, scratch.data());
     attention_forward(work);
   }
@@ -131,7 +118,7 @@ struct BackwardItems {
     const int slot = static_cast<int>(item / segment_count), index = static_cast<int>(item % segment_count);
     const auto& p = round.problem;
     const auto& segment = round.segments[index];
-    const auto panels = round.backward_panels(slot, index);
+    const auto panels = round.key_panels(slot, index);
     const Index rows =
         static_cast<Index>(segment.key_end - segment.key_begin + key_tile - 1) / key_tile * key_tile;
     std::fill_n(panels.dk, rows * p.padded_dim, Real(0));
@@ -205,7 +192,7 @@ class HostAttention {
       const Index heads = std::min(slots_, shape_.kv_heads - head);
       const Index key_tiles = key_tiles_.size(), query_tiles = query_tiles_.size();
       Kokkos::parallel_for("minisp::attention::pack", policy(exec, heads * key_tiles),
-                           PackKeys<T, false>{round, key_tiles_.data(), key_tiles});
+                           PackKeys<T>{round, key_tiles_.data(), key_tiles});
       Kokkos::parallel_for("minisp::attention::forward", policy(exec, heads * query_tiles * shape_.group()),
                            ForwardItems<T>{round, query_tiles_.data(), query_tiles});
     }
@@ -223,7 +210,7 @@ class HostAttention {
       const Index heads = std::min(slots_, shape_.kv_heads - head);
       const Index key_tiles = key_tiles_.size(), segments = segments_.size();
       Kokkos::parallel_for("minisp::attention::pack", policy(exec, heads * key_tiles),
-                           PackKeys<T, true>{round, key_tiles_.data(), key_tiles});
+                           PackKeys<T>{round, key_tiles_.data(), key_tiles});
       Kokkos::parallel_for("minisp::attention::backward", policy(exec, heads * segments),
                            BackwardItems<T>{round, segments});
     }

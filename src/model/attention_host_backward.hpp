@@ -81,7 +81,7 @@ class BackwardTile : public TileBase<T> {
     Real* scores = probabilities_ + part * part_scores;
     for (int key = sight.begin; key < sight.end; key += block) {
       Real* s = scores + key * lanes;
-      this->product(panels_.k_rows + tile_offset_ + key * p_.padded_dim, query_lanes_ + part_offset(part),
+      this->product(panels_.k + tile_offset_ + key * p_.padded_dim, query_lanes_ + part_offset(part),
                     minus_lse_ + part * lanes, s);
       if (this->needs_mask(sight, key)) this->mask(part, key, s);
       for (int i = 0; i < block * lanes; i += Sizes::width)
@@ -97,7 +97,7 @@ class BackwardTile : public TileBase<T> {
     for (int key = sight.begin; key < sight.end; key += block) {
       const Real* p = probabilities + key * lanes;
       Real* ds = gradients + key * lanes;
-      this->product(panels_.v_rows + tile_offset_ + key * p_.padded_dim, dout_lanes_ + part_offset(part),
+      this->product(panels_.v + tile_offset_ + key * p_.padded_dim, dout_lanes_ + part_offset(part),
                     minus_delta_ + part * lanes, ds);
       for (int i = 0; i < block * lanes; i += Sizes::width)
         (V(p + i, math::simd::element_aligned) * V(ds + i, math::simd::element_aligned))
@@ -112,9 +112,9 @@ class BackwardTile : public TileBase<T> {
       Real* target = query_gradient_ + part_offset(part) + c * lanes;
       Block dq;
       dq.load(target, lanes);
-      math::multiply_add<1, block>(dq, sight.end - sight.begin,
-                                   panels_.k_columns + tile_offset_ + c * key_tile + sight.begin * block,
-                                   score_gradients_ + part * part_scores + sight.begin * lanes, lanes);
+      math::multiply_add(dq, sight.end - sight.begin,
+                         panels_.k + tile_offset_ + sight.begin * p_.padded_dim + c, 1, p_.padded_dim,
+                         score_gradients_ + part * part_scores + sight.begin * lanes, lanes);
       dq.store(target, lanes);
     }
   }
@@ -198,7 +198,7 @@ class BackwardTile : public TileBase<T> {
     math::RegisterBlock<Real, rows, Vectors> sum;
     sum.load(target, stride);
     for (int part = 0; part < parts; ++part, scores += part_scores, query_side += lanes * stride)
-      math::multiply_add<lanes, 1>(sum, lanes, scores, query_side, stride);
+      math::multiply_add(sum, lanes, scores, lanes, 1, query_side, stride);
     sum.store(target, stride);
   }
 

@@ -57,8 +57,7 @@ class ForwardTile : public TileBase<T> {
     for (auto& m : maximum) m = -std::numeric_limits<Real>::infinity();
     for (int key = sight.begin; key < sight.end; key += block) {
       Real* s = scores_ + key * lanes;
-      this->product(panels_.k_rows + tile_offset_ + key * p_.padded_dim, query_ + part_offset(part), zeros,
-                    s);
+      this->product(panels_.k + tile_offset_ + key * p_.padded_dim, query_ + part_offset(part), zeros, s);
       if (this->needs_mask(sight, key)) this->mask(part, key, s);
       for (int i = 0; i < block; ++i)
         for (int j = 0; j < vectors; ++j)
@@ -108,9 +107,9 @@ class ForwardTile : public TileBase<T> {
       Block o;
       o.load(target, lanes);
       if (raised_) o.scale_columns(rescale_);
-      math::multiply_add<1, block>(o, sight.end - sight.begin,
-                                   panels_.v_columns + tile_offset_ + c * key_tile + sight.begin * block,
-                                   scores_ + sight.begin * lanes, lanes);
+      math::multiply_add(o, sight.end - sight.begin,
+                         panels_.v + tile_offset_ + sight.begin * p_.padded_dim + c, 1, p_.padded_dim,
+                         scores_ + sight.begin * lanes, lanes);
       o.store(target, lanes);
     }
   }

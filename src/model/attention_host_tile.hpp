@@ -9,8 +9,8 @@
 //   dp^T (keys, lanes)   = V (keys, d)       dO^T (d, lanes)
 //   dq^T (d, lanes)     += K^T (d, keys)     ds^T (keys, lanes)
 //   dv   (keys, d)      += p^T (keys, lanes) dO   (lanes, d)        and dk likewise from ds^T and Q.
-// The left operand is read element by element, the right one in vectors. K and V are brought into panels of
-// row_block rows (first and third product) or columns (second and fourth) once for a head.
+// The left operand is read element by element, the right one in vectors. Rows of K and V are brought together
+// once for a head.
 #pragma once
 
 #include "math/precision.hpp"
@@ -60,11 +60,11 @@ struct Problem {
   int head_dim = 0, padded_dim = 0;
 };
 
-/// K and V of one head and segment as the products read them, and where dk and dv are summed; each a run of
-/// tiles of key_tile * padded_dim elements.
+/// K and V of one head and segment, and where dk and dv are summed (backward): (keys, padded_dim), with room
+/// for whole tiles.
 template <class Real>
 struct KeyPanels {
-  Real *k_rows, *k_columns, *v_rows, *v_columns, *dk, *dv;
+  Real *k, *v, *dk, *dv;
 };
 
 /// Elements c, c + 1, ... of a row, as many as a vector holds; zeros from head_dim on.
@@ -99,56 +99,19 @@ void prefetch_rows(const HeadRows<U>& x, int head, const int* rows, int count) {
   }
 }
 
-/// Brings rows rows[0 .. count) of one head into the panels of a tile, zeros beyond; either panel may be
-/// null.
+/// Brings rows rows[0 .. count) of one head together, (key_tile, padded_dim), zeros beyond.
 template <class T>
-class KeyPacker {
-  using Real = Accumulate<T>;
-  using V = math::Simd<Real>;
-  static constexpr int block = TileSizes<Real>::row_block;
-  static constexpr int width = TileSizes<Real>::width;
-
- public:
-  KeyPacker(const HeadRows<const T>& x, int head, const int* rows, int count, int padded_dim)
-      : x_(x), head_(head), rows_(rows), count_(count), padded_dim_(padded_dim) {
-    prefetch_rows(x, head, rows, count);
+void pack_rows(const HeadRows<const T>& x, int head, const int* rows, int count, int padded_dim,
+               Accumulate<T>* target) {
+  constexpr int width = TileSizes<Accumulate<T>>::width;
+  prefetch_rows(x, head, rows, count);
+  for (int r = 0; r < count; ++r, target += padded_dim) {
+    const T* source = x(rows[r], head);
+    for (int c = 0; c < padded_dim; c += width)
+      load_row<T>(source, c, x.head_dim).copy_to(target + c, math::simd::element_aligned);
   }
-
-  /// Element (r, c) goes to [r / block][c][r % block].
-  void into_rows(Real* panel) const {
-    for (int first = 0; first < key_tile; first += block) {
-      Real* target = panel + static_cast<Index>(first) * padded_dim_;
-      for (int c = 0; c < padded_dim_; c += width) {
-        V values[block];
-        for (int i = 0; i < block; ++i) values[i] = load(first + i, c);
-        math::transpose<Real>(values);
-        for (int i = 0; i < block; ++i)
-          values[i].copy_to(target + (c * block + i * width), math::simd::element_aligned);
-      }
-    }
-  }
-
-  /// Element (r, c) goes to [c / block][r][c % block].
-  void into_columns(Real* panel) const {
-    for (int r = 0; r < key_tile; ++r) {
-      Real row[width > block ? width : block];
-      for (int c = 0; c < padded_dim_; c += static_cast<int>(std::size(row))) {
-        for (int i = 0; i < static_cast<int>(std::size(row)); i += width)
-          load(r, c + i).copy_to(row + i, math::simd::element_aligned);
-        for (int i = 0; i < static_cast<int>(std::size(row)); i += block)
-          std::copy_n(row + i, block, panel + static_cast<Index>(c + i) * key_tile + r * block);
-      }
-    }
-  }
-
- private:
-  V load(int r, int c) const { return r < count_ ? load_row<T>(x_(rows_[r], head_), c, x_.head_dim) : V(0); }
-
-  const HeadRows<const T>& x_;
-  int head_;
-  const int* rows_;
-  int count_, padded_dim_;
-};
+  std::fill_n(target, static_cast<Index>(key_tile - count) * padded_dim, Accumulate<T>(0));
+}
 
 /// What forward and backward tiles have in common: which queries, which keys, and who sees whom.
 template <class T>
@@ -210,7 +173,10 @@ class TileBase {
                                  Real* target) const {
     Block sum;
     sum.fill_rows(start);
-    math::multiply_add<1, block>(sum, p_.head_dim, keys, queries, lanes);
+    // The next keys are not in the nearest cache yet, and eight short rows are no stream to the hardware.
+    const Real* next = keys + static_cast<Index>(block) * p_.padded_dim;
+    math::multiply_add(sum, p_.head_dim, keys, p_.padded_dim, 1, queries, lanes,
+                       [next](Index k) { __builtin_prefetch(next + k * block); });
     sum.store(target, lanes);
   }
 

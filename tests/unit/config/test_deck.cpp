@@ -142,6 +142,7 @@ TEST(Deck, WrongTypesAndRangesNameKeyAndValue) {
 TEST(Deck, WhatIsNoTomlNamesTheLine) {
   EXPECT_THAT(fault("[model]\npreset = \n"), AllOf(StartsWith("deck.toml:2: "), HasSubstr("TOML")));
   EXPECT_THAT(fault(small + "steps = 8\n"), AllOf(StartsWith("deck.toml:6: "), HasSubstr("TOML")));  // twice
+  EXPECT_THAT(fault("[\n"), StartsWith("deck.toml:1: "));
   EXPECT_THAT(fault("\xff\xfe"), StartsWith("deck.toml:1: "));
   EXPECT_THAT(fault(small, {"train.steps=8", "train.steps=9"}), HasSubstr("twice"));
 }

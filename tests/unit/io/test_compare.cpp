@@ -99,6 +99,9 @@ TEST_F(Compare, NaNFailsWhereverItStands) {
   EXPECT_FALSE(compare_files(a_, a_, {}).valid());  // NaN in both
   EXPECT_FALSE(compare_files(b_, a_, {}).valid());  // NaN in the second only
   EXPECT_FALSE(compare([&](Sample& sample) { sample.result.metrics.loss[1] = nan; }).valid());
+  CompareOptions exact;
+  exact.tolerance = 0;
+  EXPECT_TRUE(compare_files(b_, b_, exact).valid());
   CompareOptions infinite;
   infinite.tolerance = std::numeric_limits<double>::infinity();
   EXPECT_FALSE(compare_files(a_, a_, infinite).valid());
@@ -154,6 +157,37 @@ TEST_F(Compare, OnlyWhatLiesBehindAnOptimizerStepIsAllowedItsError) {
   EXPECT_EQ(tensor(report, "gradients/embed.weight").tolerance, 1e-12);
   EXPECT_EQ(tensor(report, "metrics/loss").tolerance, 1e-12);
   EXPECT_GT(tensor(report, "weights/embed.weight").tolerance, 1e-12);
+}
+
+TEST_F(Compare, ALossIsJudgedByItsOwnStep) {
+  auto sample = test::make_sample(40);
+  sample.result.optimizer = "adamw";
+  sample.result.precision = "fp32";
+  test::write_sample(sample, b_);
+  sample.result.metrics.loss[39] *= 1.001;  // within what 39 steps of AdamW make of rounding
+  sample.tensors["/weights/embed.weight"].values[0] = 100;
+  test::write_sample(sample, a_);
+  const auto late = compare_files(a_, b_, {});
+  EXPECT_TRUE(late.valid());
+  EXPECT_THAT(late.notes, ElementsAre(HasSubstr("1 tensors were not judged")));
+  sample.result.metrics.loss[2] *= 1.001;  // beyond it
+  test::write_sample(sample, a_);
+  const auto early = compare_files(a_, b_, {});
+  EXPECT_FALSE(early.valid());
+  EXPECT_THAT(tensor(early, "metrics/loss").worst, ElementsAre(2));
+  sample.result.metrics.loss[2] = std::nan("");
+  test::write_sample(sample, a_);
+  EXPECT_FALSE(compare_files(a_, b_, {}).valid());
+}
+
+TEST_F(Compare, WhatIsNotJudgedMustStillBeANumber) {
+  auto sample = test::make_sample(100);
+  sample.result.optimizer = "adamw";
+  sample.result.precision = "fp32";
+  test::write_sample(sample, b_);
+  sample.tensors["/weights/embed.weight"].values[0] = std::nan("");
+  test::write_sample(sample, a_);
+  EXPECT_FALSE(compare_files(a_, b_, {}).valid());
 }
 
 TEST_F(Compare, JsonSaysTheSame) {
@@ -240,6 +274,9 @@ TEST(DefaultTolerance, GrowsWithWhatBlursATensor) {
   EXPECT_EQ(gradient("fp64", "sgd", 5), 1e-12);
   EXPECT_GT(gradient("fp64", "sgd", 20), 1e-12);
   EXPECT_GT(gradient("fp32", "adamw", 5), gradient("fp32", "sgd", 5));
+  EXPECT_LT(gradient("fp32", "adamw", 5), 1e-2);  // a lost term shows
+  EXPECT_TRUE(std::isinf(gradient("fp32", "adamw", 100)));
+  EXPECT_LT(default_tolerance(TensorKind::loss, "fp32", "adamw", 5), 2e-5);
 }
 
 }  // namespace
