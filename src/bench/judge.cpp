@@ -13,8 +13,10 @@ namespace {
 
 // Time that no phase covers means that the table of phases does not explain the step.
 constexpr double unattributed_limit = 0.02;
-// The formula that a user plans with has to be right to this share.
+// The formula that a user plans with has to be right to this share, or to this many bytes: small models hold
+// counters and tables that no formula is worth having for.
 constexpr double memory_limit = 0.10;
+constexpr double memory_slack = 1 << 20;
 
 Index non_finite_losses(const io::StepMetrics& metrics) {
   const auto finite = [](double value) { return std::isfinite(value); };
@@ -25,10 +27,11 @@ Index non_finite_losses(const io::StepMetrics& metrics) {
 
 double memory_error(const io::MemoryRecord& memory) {
   double worst = 0;
-  for (std::size_t rank = 0; rank < memory.measured.size(); ++rank)
-    worst = std::max(worst, std::abs(static_cast<double>(memory.measured[rank]) /
-                                         static_cast<double>(memory.predicted[rank]) -
-                                     1));
+  for (std::size_t rank = 0; rank < memory.measured.size(); ++rank) {
+    const double predicted = static_cast<double>(memory.predicted[rank]);
+    const double off = std::abs(static_cast<double>(memory.measured[rank]) - predicted);
+    if (off > memory_slack) worst = std::max(worst, off / predicted);
+  }
   return worst;
 }
 

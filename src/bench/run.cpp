@@ -5,18 +5,19 @@
 #include "bench/plan_text.hpp"
 #include "bench/progress.hpp"
 #include "bench/report.hpp"
+#include "bench/tensors.hpp"
 #include "comm/agree.hpp"
 #include "comm/scalars.hpp"
 #include "config/deck.hpp"
 #include "io/output_file.hpp"
 #include "train/figure_of_merit.hpp"
-#include "train/recorder.hpp"
 #include "train/self_check.hpp"
 #include "train/trainer.hpp"
 #include "util/memory_tracker.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <numeric>
 
@@ -56,23 +57,28 @@ void announce(const Communicator& world, const Config& config, const parallel::P
 /// Warm-up and timed steps; traffic, phases and memory are those of the timed ones.
 template <class T>
 Measurements train_steps(const Communicator& world, const Config& config, train::Trainer<T>& trainer,
-                         PhaseTimers& timers, std::size_t memory_before) {
+                         PhaseTimers& timers, Tensors<T>& tensors, std::size_t memory_before) {
   Measurements m;
   const auto& t = config.train;
   const Index tokens = t.batch * t.sequence_length * t.accumulation;
   Progress progress(world.rank() == 0, t.warmup_steps + t.steps);
-  std::size_t memory_at_first = 0;
+  std::size_t memory_after_first = 0, memory_peak = 0;
   for (Index step = 0; step < t.warmup_steps + t.steps; ++step) {
     if (step == t.warmup_steps) {
       comm::barrier(world);
       world.ledger().reset();
       timers.reset();
-      memory_at_first = MemoryTracker::current();
+    }
+    if (step + 1 == t.warmup_steps + t.steps) {
+      memory_peak = MemoryTracker::peak();  // what is shown to the user is not the step's need
+      tensors.capture(trainer, timers);
+      MemoryTracker::reset_peak();
     }
     const double attributed_before = timers.total();
     m.steps.push_back(trainer.step());
     if (step >= t.warmup_steps)
       m.unattributed.push_back(1 - (timers.total() - attributed_before) / m.steps.back().seconds);
+    if (step == t.warmup_steps) memory_after_first = MemoryTracker::current();
     progress.show(step, m.steps.back(), tokens, step < t.warmup_steps ? "  (warm-up)" : "");
   }
   m.phases = timers.entries();
@@ -80,9 +86,9 @@ Measurements train_steps(const Communicator& world, const Config& config, train:
   m.expected_traffic = trainer.expected_traffic(t.steps);
   m.traffic_differences = parallel::compare(m.ledger, m.expected_traffic);
   m.visible_pairs = trainer.visible_pairs();
-  m.memory_peak = MemoryTracker::peak() - memory_before;
+  m.memory_peak = std::max(memory_peak, MemoryTracker::peak()) - memory_before;
   const std::size_t memory_now = MemoryTracker::current();
-  m.memory_growth = memory_now > memory_at_first ? memory_now - memory_at_first : 0;
+  m.memory_growth = memory_now > memory_after_first ? memory_now - memory_after_first : 0;
   return m;
 }
 
@@ -158,66 +164,14 @@ Evidence gather_evidence(const Communicator& world, const Measurements& m, const
   return evidence;
 }
 
-/// One tensor of the flat buffer under its Hugging Face name and shape; the ranks share the rows.
-template <class T>
-void write_parameter(io::OutputFile& file, const Communicator& world, const model::ParameterEntry& entry,
-                     const HostVector<const T>& flat, const std::string& path,
-                     const std::string& description) {
-  const auto tensor = model::to_hugging_face<T>(entry, flat);
-  const Index rows = entry.shape.front(), width = entry.size() / rows;
-  const Index begin = rows * world.rank() / world.size(), end = rows * (world.rank() + 1) / world.size();
-  const std::vector<T> part(tensor.begin() + begin * width, tensor.begin() + end * width);
-  std::vector<Index> start(entry.shape.size(), 0), count = entry.shape;
-  start.front() = begin;
-  count.front() = end - begin;
-  std::vector<io::Slab> slabs;
-  if (end > begin) slabs.push_back({start, count});
-  file.write_global<T>(path, entry.shape, slabs, part.data(), "1", description);
-}
-
-/// What the deck asks for beside the numbers: tensors of one more batch after the last step.
-template <class T>
-void write_tensors(io::OutputFile& file, const Communicator& world, const Config& config,
-                   const parallel::Mesh& mesh, train::Trainer<T>& trainer) {
-  const auto& o = config.output;
-  if (!(o.activations || o.logits || o.gradients || o.weights)) return;
-  train::Recorder<T> recorder(mesh, config.train.accumulation, [&](const std::string& name) {
-    return (o.logits && name == "logits") ||
-           (o.activations && (name.rfind("activations/", 0) == 0 || name.rfind("hidden_states/", 0) == 0));
-  });
-  if (o.activations || o.logits || o.gradients) {
-    trainer.observe(recorder.observer());
-    trainer.compute_gradients();
-    trainer.observe({});
-  }
-  for (const auto& name : recorder.names()) {
-    const bool hidden = name.rfind("hidden_states/", 0) == 0;
-    recorder.write(file, name, (hidden ? "/activations/" : "/") + name, "1",
-                   "(sequence, position, feature) of the batch after the last step");
-  }
-  const auto host = [](const auto& view) {
-    return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
-  };
-  if (o.gradients) {
-    const auto flat = host(trainer.gradients());
-    for (const auto& entry : trainer.layout().entries())
-      write_parameter<Accumulate<T>>(file, world, entry, flat, io::gradient_path(entry.name),
-                                     "Gradient of the loss of the batch after the last step");
-  }
-  if (o.weights) {
-    const auto flat = host(trainer.weights());
-    for (const auto& entry : trainer.layout().entries())
-      write_parameter<T>(file, world, entry, flat, io::weight_path(entry.name),
-                         "Weights after the last step");
-  }
-}
-
-io::RunResult describe_run(const Config& config, const parallel::Plan& plan, io::Provenance provenance) {
+io::RunResult describe_run(const Config& config, const parallel::Plan& plan, int nodes,
+                           io::Provenance provenance) {
   io::RunResult result;
   result.precision = config::to_string(config.train.precision);
   result.decomposition = config::to_string(plan.asked);
   result.optimizer = config::to_string(config.train.optimizer);
   result.provenance = std::move(provenance);
+  result.provenance.nodes = nodes;
   result.input = {config.deck_file, config.deck_text, config.overrides, config::settings(config)};
   return result;
 }
@@ -235,7 +189,8 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
     comm::collective_guard(world, [&] {
       if (world.rank() == 0) io::check_output_path(config.output.file, config.output.overwrite);
     });
-  auto result = describe_run(config, plan, io::gather_provenance(MPI_COMM_WORLD, options.command_line));
+  auto result = describe_run(config, plan, world.topology().nodes(),
+                             io::gather_provenance(MPI_COMM_WORLD, options.command_line));
   if (const auto floor = tokens->entropy_rate())
     say(world, fmt::format("loss     at least {:.6f}, the entropy rate of the tokens\n", *floor));
 
@@ -249,7 +204,8 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   PhaseTimers timers;
   const auto trainer = comm::collective_guard(
       world, [&] { return std::make_unique<train::Trainer<T>>(config, mesh, *tokens, timers); });
-  const auto measured = train_steps(world, config, *trainer, timers, memory_before);
+  Tensors<T> tensors(config.output, mesh, config.train.accumulation);
+  const auto measured = train_steps(world, config, *trainer, timers, tensors, memory_before);
 
   result.metrics = gather_metrics(world, config, measured.steps);
   gather_phases_and_traffic(world, measured, result);
@@ -264,7 +220,7 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   if (!config.output.file.empty()) {
     io::OutputFile file(MPI_COMM_WORLD, config.output.file, config.output.overwrite);
     io::write_result(file, result);
-    write_tensors(file, world, config, mesh, *trainer);
+    tensors.write(file, *trainer);
     file.commit();
     say(world, "results  " + config.output.file + "\n");
   }
