@@ -4,7 +4,7 @@
 // a team of threads with vector lanes on a device.
 //
 // In ISO mode a compiler may not reorder a floating-point sum, and so does not vectorise it. The host sums
-// are therefore spelt as `lanes` independent partial sums, which vectorise, hide the latency of the addition,
+// are therefore spelt as many independent partial sums, which vectorise, hide the latency of the addition,
 // and are folded pairwise; blocks of `block_terms` terms bound the rounding error of rows of 10^5 columns.
 // The order depends on the length and the team size alone.
 #pragma once
@@ -37,7 +37,12 @@ inline TeamPolicy row_teams(const Exec& exec, Index teams) {
 
 namespace detail {
 
-constexpr int lanes = 32;
+/// Partial sums in flight. Rows: 256 bytes, four vectors of the widest processors and eight of AVX2. Heads:
+/// one of the widest vectors, which the usual head sizes are multiples of.
+template <class A>
+constexpr int row_lanes = 256 / static_cast<int>(sizeof(A));
+template <class A>
+constexpr int head_lanes = 64 / static_cast<int>(sizeof(A));
 constexpr Index block_terms = 4096;
 
 struct Columns {
@@ -71,18 +76,18 @@ KOKKOS_INLINE_FUNCTION A fold(A* values, const Join& join) {
   }
 }
 
-template <class A, class Join, class Term>
+template <int width, class A, class Join, class Term>
 KOKKOS_INLINE_FUNCTION A reduce_lanes(Columns columns, A identity, const Join& join, const Term& term) {
   A total = identity;
   for (Index block = columns.begin; block < columns.end; block += block_terms) {
     const Index end = columns.end - block < block_terms ? columns.end : block + block_terms;
-    A values[lanes];
-    for (int lane = 0; lane < lanes; ++lane) values[lane] = identity;
+    A values[width];
+    for (int lane = 0; lane < width; ++lane) values[lane] = identity;
     Index c = block;
-    for (; c + lanes <= end; c += lanes) MINISP_INDEPENDENT_ITERATIONS
-    for (int lane = 0; lane < lanes; ++lane) values[lane] = join(values[lane], term(c + lane));
-    for (int lane = 0; c < end; ++c, ++lane) values[lane] = join(values[lane], term(c));
-    total = join(total, fold<lanes>(values, join));
+    for (; c + width <= end; c += width)
+      for (int lane = 0; lane < width; ++lane) values[lane] = join(values[lane], term(c + lane));
+    for (; c < end; ++c) total = join(total, term(c));
+    total = join(total, fold<width>(values, join));
   }
   return total;
 }
@@ -110,7 +115,8 @@ template <class A, class Term>
 KOKKOS_INLINE_FUNCTION A row_sum(const TeamMember& team, Index n, const Term& term) {
   A sum = A(0);
   if constexpr (rows_on_host) {
-    sum = detail::reduce_lanes(detail::own_columns(team, n), A(0), detail::Plus{}, term);
+    sum =
+        detail::reduce_lanes<detail::row_lanes<A>>(detail::own_columns(team, n), A(0), detail::Plus{}, term);
     team.team_reduce(Kokkos::Sum<A>(sum));
   } else {
     Kokkos::parallel_reduce(
@@ -124,7 +130,8 @@ template <class A, class Term>
 KOKKOS_INLINE_FUNCTION A row_max(const TeamMember& team, Index n, A lowest, const Term& term) {
   A largest = lowest;
   if constexpr (rows_on_host) {
-    largest = detail::reduce_lanes(detail::own_columns(team, n), lowest, detail::Larger{}, term);
+    largest = detail::reduce_lanes<detail::row_lanes<A>>(detail::own_columns(team, n), lowest,
+                                                         detail::Larger{}, term);
     team.team_reduce(Kokkos::Max<A>(largest));
   } else {
     Kokkos::parallel_reduce(
@@ -151,7 +158,7 @@ template <class A, class Term>
 KOKKOS_INLINE_FUNCTION A lane_sum(const TeamMember& team, Index n, const Term& term) {
   A sum = A(0);
   if constexpr (rows_on_host)
-    sum = detail::reduce_lanes({0, n}, A(0), detail::Plus{}, term);
+    sum = detail::reduce_lanes<detail::head_lanes<A>>({0, n}, A(0), detail::Plus{}, term);
   else
     Kokkos::parallel_reduce(
         Kokkos::ThreadVectorRange(team, n), [&](Index c, A& partial) { partial += term(c); }, sum);

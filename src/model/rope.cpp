@@ -146,8 +146,39 @@ KOKKOS_INLINE_FUNCTION void forward_head(const TeamMember& team, Index d, const 
   }
 }
 
-/// One head through the norm: d holds dloss/d(norm's output) and leaves as dloss/dx; dweight +=.
-///   y = x r w, r = 1 / rms(x):  dx = r (d w - x r^2 mean(d w x)),  dw += d x r
+/// Sum of the copies of one head, in block order: the first copy itself where it is the only one, else out.
+template <class T>
+KOKKOS_INLINE_FUNCTION const T* sum_copies(const TeamMember& team, Index d, const T* first, int copies,
+                                           Index stride, T* out) {
+  using A = Accumulate<T>;
+  for (int copy = 1; copy < copies; ++copy) {
+    const T *const left = copy == 1 ? first : out, *const right = first + copy * stride;
+    math::for_lanes(team, d, [=](const Index i) {
+      out[i] = static_cast<T>(static_cast<A>(left[i]) + static_cast<A>(right[i]));
+    });
+  }
+  return copies > 1 ? out : first;
+}
+
+/// One head: out = gradient, rotated back; out may be gradient.
+template <class T>
+KOKKOS_INLINE_FUNCTION void backward_head(const TeamMember& team, Index d, const T* gradient,
+                                          const Rotation<T>& rotation, T* out) {
+  using A = Accumulate<T>;
+  const Index half = d / 2;
+  if (rotation.cosine)
+    math::for_lanes(team, half, [=](const Index i) {
+      A low = static_cast<A>(gradient[i]), high = static_cast<A>(gradient[i + half]);
+      rotation.turn_back(i, low, high);
+      out[i] = static_cast<T>(low);
+      out[i + half] = static_cast<T>(high);
+    });
+  else if (gradient != out)
+    math::for_lanes(team, d, [=](const Index i) { out[i] = gradient[i]; });
+}
+
+/// One head through the norm, y = x r w, r = 1 / rms(x); d holds dy and leaves as dx:
+///   dx = r (dy w - x r^2 mean(dy w x)),  dweight += dy x r
 template <class T>
 KOKKOS_INLINE_FUNCTION void norm_backward_head(const TeamMember& team, Index size, const T* x,
                                                const T* weight, Accumulate<T> inverse, T* d,
@@ -162,30 +193,6 @@ KOKKOS_INLINE_FUNCTION void norm_backward_head(const TeamMember& team, Index siz
     dweight[i] += gradient * value * inverse;
     d[i] = static_cast<T>(inverse * (gradient * static_cast<A>(weight[i]) - value * slope));
   });
-}
-
-/// Sum of the copies of one head, in block order, rotated back: out =; out may be the only copy.
-template <class T>
-KOKKOS_INLINE_FUNCTION void gather_head(const TeamMember& team, Index d, const T* first, int copies,
-                                        Index stride, const Rotation<T>& rotation, T* out) {
-  using A = Accumulate<T>;
-  const Index half = d / 2;
-  for (int copy = 1; copy < copies; ++copy) {
-    const T *const left = copy == 1 ? first : out, *const right = first + copy * stride;
-    math::for_lanes(team, d, [=](const Index i) {
-      out[i] = static_cast<T>(static_cast<A>(left[i]) + static_cast<A>(right[i]));
-    });
-  }
-  const T* const sum = copies > 1 ? out : first;
-  if (rotation.cosine)
-    math::for_lanes(team, half, [=](const Index i) {
-      A low = static_cast<A>(sum[i]), high = static_cast<A>(sum[i + half]);
-      rotation.turn_back(i, low, high);
-      out[i] = static_cast<T>(low);
-      out[i + half] = static_cast<T>(high);
-    });
-  else if (sum != out)
-    math::for_lanes(team, d, [=](const Index i) { out[i] = sum[i]; });
 }
 
 }  // namespace
@@ -259,9 +266,11 @@ void rope_pack_backward(const Exec& exec, const HeadLayout& layout, const Matrix
                 const HeadPlace place = place_of(layout, head);
                 const bool is_value = place.kind == HeadKind::value;
                 T* const out = &dfused(r, head * d);
-                gather_head(team, d, &dpacked(place.block * rows + r, place.slot * d), place.copies,
-                            copy_stride, is_value ? Rotation<T>{nullptr, nullptr} : angles, out);
-                if (!norms || is_value) return;
+                const T* const gradient =
+                    sum_copies(team, d, &dpacked(place.block * rows + r, place.slot * d), place.copies,
+                               copy_stride, out);
+                backward_head(team, d, gradient, is_value ? Rotation<T>{nullptr, nullptr} : angles, out);
+                if (is_value || !norms) return;
                 const T* const x = &fused(r, head * d);
                 const T* const weight =
                     place.kind == HeadKind::query ? norm.q_weight.data() : norm.k_weight.data();

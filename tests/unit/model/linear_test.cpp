@@ -98,10 +98,12 @@ TYPED_TEST(LinearTest, WithoutBias) {
   using T = TypeParam;
   auto c = make_case<T>();
   c.bias.assign(out, 0.0);
-  const auto y = matrix<T>(rows, out, nan);
-  linear_forward<T>(Exec(), matrix<T>(rows, in, c.x), matrix<T>(out, in, c.weight), {},
-                    Accumulation::overwrite, y);
-  EXPECT_LT(relative_error(values_of(y), c.y()), tolerance<T>);
+  for (const Index blocks : {1, 4}) {
+    const auto y = matrix<T>(rows, out, nan);
+    linear_forward<T>(Exec(), matrix<T>(blocks * rows, in / blocks, to_blocks(c.x, blocks)),
+                      matrix<T>(out, in, c.weight), {}, Accumulation::overwrite, y);
+    EXPECT_LT(relative_error(values_of(y), c.y()), tolerance<T>);
+  }
 }
 
 TYPED_TEST(LinearTest, BiasGradientAccumulates) {
