@@ -182,13 +182,13 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
              const RunOptions& options) {
   const auto predicted = train::Trainer<T>::predict_memory(config, plan, world.rank());
   announce(world, config, plan, predicted);
-  if (options.dry_run) return ExitCode::valid;
-
   const auto tokens = comm::collective_guard(world, [&] { return train::make_token_source(config); });
   if (!config.output.file.empty())
     comm::collective_guard(world, [&] {
       if (world.rank() == 0) io::check_output_path(config.output.file, config.output.overwrite);
     });
+  if (options.dry_run) return ExitCode::valid;
+
   auto result = describe_run(config, plan, world.topology().nodes(),
                              io::gather_provenance(MPI_COMM_WORLD, options.command_line));
   if (const auto floor = tokens->entropy_rate())
