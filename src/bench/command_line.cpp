@@ -3,10 +3,13 @@
 #include "bench/command_line.hpp"
 
 #include "config/deck.hpp"
+#include "config/suggest.hpp"
 #include "io/provenance.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace minisp::bench {
 
@@ -57,6 +60,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 
   auto* info = app.add_subcommand("info", "Build, libraries, processor, BLAS kernel and presets");
 
+  const std::vector<std::string> commands = {"run", "verify", "compare", "info"};
+  if (argc > 1 && argv[1][0] != '-' && std::find(commands.begin(), commands.end(), argv[1]) == commands.end())
+    throw input_error(fmt::format("there is no command '{}'", argv[1]), "command line",
+                      config::suggestion(argv[1], commands) + "; minisp --help tells more");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion&) {

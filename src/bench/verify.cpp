@@ -43,6 +43,13 @@ struct Training {
       : mesh(world, plan_of(config, world.size())), trainer(config, mesh, tokens, timers) {}
 };
 
+/// Collective: a rank that cannot (memory, weights that are cut off) is every rank's error.
+template <class T>
+std::unique_ptr<Training<T>> make_training(const Communicator& world, const Config& config,
+                                           const train::TokenSource& tokens) {
+  return comm::collective_guard(world, [&] { return std::make_unique<Training<T>>(world, config, tokens); });
+}
+
 /// One tensor of a flat buffer, Hugging Face order.
 template <class T>
 std::vector<double> tensor_of(const model::ParameterEntry& entry, const Vector<T>& flat) {
@@ -81,8 +88,7 @@ ExitCode verify_deck(const Communicator& world, const Config& config, const Veri
   report.file_a = options.deck;
   report.file_b = options.deck;
   report.precision = precision;
-  const auto training =
-      comm::collective_guard(world, [&] { return std::make_unique<Training<T>>(world, config, *tokens); });
+  const auto training = make_training<T>(world, config, *tokens);
   report.title_a = describe(training->mesh.plan());
   report.title_b = "one rank";
   // One rank computes alone while the others wait.
@@ -173,10 +179,11 @@ TensorKind recorded_kind(const std::string& name) {
 template <class T>
 void compare_one_step(const Communicator& world, const Config& config, const train::TokenSource& tokens,
                       const io::Reference& reference, ComparisonReport& report) {
-  Training<T> training(world, config, tokens);
-  train::Recorder<T> recorder(training.mesh, 1, [&](const std::string& name) { return reference.has(name); });
-  training.trainer.observe(recorder.observer());
-  const auto result = training.trainer.compute_gradients();
+  const auto training = make_training<T>(world, config, tokens);
+  train::Recorder<T> recorder(training->mesh, 1,
+                              [&](const std::string& name) { return reference.has(name); });
+  training->trainer.observe(recorder.observer());
+  const auto result = training->trainer.compute_gradients();
   const auto tolerance = [&](TensorKind kind) { return default_tolerance(kind, report.precision, "", 0); };
   compare_numbers(reference, "loss", TensorKind::loss, {result.loss}, tolerance(TensorKind::loss), report);
   compare_numbers(reference, "gradient_norm", TensorKind::gradient_norm, {result.gradient_norm},
@@ -188,9 +195,9 @@ void compare_one_step(const Communicator& world, const Config& config, const tra
     const auto kind = recorded_kind(name);
     compare_with(reference, name, kind, recorder.gather(name), tolerance(kind), report);
   }
-  for (const auto& entry : training.trainer.layout().entries())
+  for (const auto& entry : training->trainer.layout().entries())
     compare_with(reference, "gradients/" + entry.name, TensorKind::gradient,
-                 tensor_of(entry, training.trainer.gradients()), tolerance(TensorKind::gradient), report);
+                 tensor_of(entry, training->trainer.gradients()), tolerance(TensorKind::gradient), report);
 }
 
 /// Losses, norms and weights of five steps on the same batch.
@@ -209,10 +216,10 @@ Index compare_steps(const Communicator& world, Config config, config::OptimizerK
   t.epsilon = 1e-8;
   t.weight_decay = 0.1;
   t.clip = reference.scalar(group + "@clip");
-  Training<T> training(world, config, tokens);
+  const auto training = make_training<T>(world, config, tokens);
   std::vector<double> losses, norms;
   for (Index step = 0; step < optimizer_steps; ++step) {
-    const auto result = training.trainer.step();
+    const auto result = training->trainer.step();
     losses.push_back(result.loss);
     norms.push_back(result.gradient_norm);
   }
@@ -223,12 +230,12 @@ Index compare_steps(const Communicator& world, Config config, config::OptimizerK
                   report);
   compare_numbers(reference, group + "@gradient_norms", TensorKind::gradient_norm, norms,
                   tolerance(TensorKind::gradient_norm), report);
-  for (const auto& entry : training.trainer.layout().entries()) {
+  for (const auto& entry : training->trainer.layout().entries()) {
     const auto weight = weight_kind(config.model, entry.name);
-    compare_with(reference, group + "/" + entry.name, weight, tensor_of(entry, training.trainer.weights()),
+    compare_with(reference, group + "/" + entry.name, weight, tensor_of(entry, training->trainer.weights()),
                  tolerance(weight), report);
   }
-  return train::ranks_that_differ<T>(world, training.trainer.weights());
+  return train::ranks_that_differ<T>(world, training->trainer.weights());
 }
 
 template <class T>
