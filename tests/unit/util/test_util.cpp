@@ -29,9 +29,7 @@ TEST(PhaseTimers, AnInnerPhaseStopsTheOuterClock) {
     }
     wait_ms(4);
   }
-  {
-    auto outer = timers.phase("outer");
-  }
+  { auto outer = timers.phase("outer"); }
   const double passed = std::chrono::duration<double>(PhaseTimers::Clock::now() - start).count();
   ASSERT_EQ(timers.entries().size(), 2u);
   const auto &outer = timers.entries()[0], &inner = timers.entries()[1];
