@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: the miniSP contributors
 # SPDX-License-Identifier: BSD-3-Clause
 # Flux:  flux batch --nodes=2 --nslots=16 --exclusive scripts/batch/flux.sh DECK [key=value ...]
-# One slot is one rank, and MINISP_RANKS (default 16) how many there are; MINISP names the program (default: build/src/minisp under the working folder).
+# One slot is one rank, and MINISP_RANKS (default 16) how many there are; MINISP names the program (default:
+# build/src/minisp under the working folder).
 #flux: --job-name=minisp
 #flux: --nodes=2
 #flux: --nslots=16
