@@ -105,7 +105,7 @@ struct Mlp {
   Exec exec;
   Matrix<T> gate_up = mixed_matrix(rows, 2 * columns), dgate_up = mixed_matrix(rows, 2 * columns);
   Matrix<T> x = mixed_matrix(rows, columns), act = mixed_matrix(rows, columns),
-            dact = mixed_matrix(rows, columns);
+            dact = mixed_matrix(rows, columns), dx = mixed_matrix(rows, columns);
 };
 
 /// Twice as many query heads as K/V heads, 2048 columns in all. Heads of 64 as Llama-3.2-1B has them, and of
@@ -217,12 +217,13 @@ void softmax(const Logits<vocabulary>& p) {
     kernel_benchmark<Norm>("residual_add", 3 * one, [](const Norm& p) { add<T>(p.exec, p.y, p.x); }),
     kernel_benchmark<Mlp>("swiglu_forward", 3 * one,
                           [](const Mlp& p) { swiglu_forward<T>(p.exec, p.gate_up, p.act); }),
-    kernel_benchmark<Mlp>("swiglu_backward", 5 * one,
-                          [](const Mlp& p) { swiglu_backward<T>(p.exec, p.gate_up, p.dact, p.dgate_up); }),
+    kernel_benchmark<Mlp>(
+        "swiglu_backward", 6 * one,
+        [](const Mlp& p) { swiglu_backward<T>(p.exec, p.gate_up, p.dact, p.act, p.dgate_up); }),
     kernel_benchmark<Mlp>("gelu_forward", 2 * one,
                           [](const Mlp& p) { gelu_tanh_forward<T>(p.exec, p.x, p.act); }),
-    kernel_benchmark<Mlp>("gelu_backward", 3 * one,
-                          [](const Mlp& p) { gelu_tanh_backward<T>(p.exec, p.x, p.dact, p.act); }),
+    kernel_benchmark<Mlp>("gelu_backward", 4 * one,
+                          [](const Mlp& p) { gelu_tanh_backward<T>(p.exec, p.x, p.dact, p.act, p.dx); }),
     kernel_benchmark<Heads<1, 64>>("rope_forward/blocks:1", 2 * one, rope_forward<1>),
     kernel_benchmark<Heads<1, 64>>("rope_backward/blocks:1", 2 * one, rope_backward<1>),
     kernel_benchmark<Heads<4, 64>>("rope_forward/blocks:4", 2 * one, rope_forward<4>),

@@ -40,13 +40,14 @@ void activation_forward(const BlockContext<T>& c, const Matrix<T>& up) {
     gelu_tanh_forward<T>(c.exec, up, c.workspace.activation);
 }
 
-/// up = its own gradient.
+/// workspace.activation: from the activation's gradient to the activation itself; up = its own gradient.
 template <class T>
 void activation_backward(const BlockContext<T>& c, const Matrix<T>& up) {
+  const auto& activation = c.workspace.activation;
   if (c.architecture.mlp == Mlp::swiglu)
-    swiglu_backward<T>(c.exec, up, c.workspace.activation_gradient, up);
+    swiglu_backward<T>(c.exec, up, activation, activation, up);
   else
-    gelu_tanh_backward<T>(c.exec, up, c.workspace.activation_gradient, up);
+    gelu_tanh_backward<T>(c.exec, up, activation, activation, up);
 }
 
 /// Gradients of a linear layer's weight and bias, both +=.
@@ -80,7 +81,6 @@ BlockWorkspace<T>::BlockWorkspace(const Architecture& a, const HeadLayout& layou
       branch(uninitialized("minisp::block::branch"), rows, a.hidden),
       fused(uninitialized("minisp::block::fused"), rows, layout.fused_width()),
       activation(uninitialized("minisp::block::activation"), rows, a.intermediate),
-      activation_gradient(uninitialized("minisp::block::activation_gradient"), rows, a.intermediate),
       gradient(uninitialized("minisp::block::gradient"), rows, a.hidden),
       column_sums("minisp::block::column_sums",
                   std::max({norm_workspace(rows, a.hidden), math::column_sum_workspace(rows, up_width(a)),
@@ -137,11 +137,9 @@ void mlp_backward(const BlockContext<T>& c, const BlockParameters<T>& weights,
                   const BlockParameters<Accumulate<T>>& gradients, BlockState<T>& state) {
   const auto& w = c.workspace;
   auto phase = c.timers.phase("mlp");
-  activation_forward<T>(c, state.up);
-  linear_parameters_backward<T>(c, w.gradient, w.activation, gradients.down_weight, gradients.down_bias);
-  linear_backward_input<T>(c.exec, w.gradient, weights.down_weight, Accumulation::overwrite,
-                           w.activation_gradient);
+  linear_backward_input<T>(c.exec, w.gradient, weights.down_weight, Accumulation::overwrite, w.activation);
   activation_backward<T>(c, state.up);
+  linear_parameters_backward<T>(c, w.gradient, w.activation, gradients.down_weight, gradients.down_bias);
   linear_parameters_backward<T>(c, state.up, w.normed, gradients.up_weight, gradients.up_bias);
   linear_backward_input<T>(c.exec, state.up, weights.up_weight, Accumulation::overwrite, w.branch);
 }

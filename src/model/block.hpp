@@ -42,9 +42,8 @@ struct BlockWorkspace {
   Matrix<T> normed;      ///< (rows, hidden)
   Matrix<T> branch;      ///< (rows, hidden): a branch's output; in the backward pass the gradient of `normed`
   Matrix<T> fused;       ///< (rows, (h + 2 kv) d)
-  Matrix<T> activation;  ///< (rows, intermediate)
-  Matrix<T> activation_gradient;      ///< (rows, intermediate)
-  Matrix<T> gradient;                 ///< (rows, hidden): dloss/d(residual stream)
+  Matrix<T> activation;  ///< (rows, intermediate); in the backward pass first its gradient
+  Matrix<T> gradient;    ///< (rows, hidden): dloss/d(residual stream)
   Vector<Accumulate<T>> column_sums;  ///< partial sums of bias and norm gradients
   Vector<Accumulate<T>> head_norm;    ///< the same of per-head norms
 

@@ -34,7 +34,7 @@ void swiglu_forward(const Exec& exec, const Matrix<const T>& gate_up, const Matr
 
 template <class T>
 void swiglu_backward(const Exec& exec, const Matrix<const T>& gate_up, const Matrix<const T>& dact,
-                     const Matrix<T>& dgate_up) {
+                     const Matrix<T>& act, const Matrix<T>& dgate_up) {
   using A = Accumulate<T>;
   const Index columns = static_cast<Index>(dact.extent(1));
   Kokkos::parallel_for(
@@ -42,12 +42,13 @@ void swiglu_backward(const Exec& exec, const Matrix<const T>& gate_up, const Mat
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
         const T *const gate = &gate_up(r, 0), *const up = gate + columns, *const dout = &dact(r, 0);
-        T *const dgate = &dgate_up(r, 0), *const dup = dgate + columns;
+        T *const out = &act(r, 0), *const dgate = &dgate_up(r, 0), *const dup = dgate + columns;
         math::for_columns(team, columns, [=](const Index c) {
           const A g = static_cast<A>(gate[c]), u = static_cast<A>(up[c]), d = static_cast<A>(dout[c]);
           const A s = math::sigmoid(g), silu = g * s;
           dgate[c] = static_cast<T>(d * u * (s + silu * (A(1) - s)));
           dup[c] = static_cast<T>(d * silu);
+          out[c] = static_cast<T>(silu * u);
         });
       });
 }
@@ -73,7 +74,7 @@ void gelu_tanh_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<
 
 template <class T>
 void gelu_tanh_backward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& dact,
-                        const Matrix<T>& dx) {
+                        const Matrix<T>& act, const Matrix<T>& dx) {
   using A = Accumulate<T>;
   const Index columns = static_cast<Index>(x.extent(1));
   Kokkos::parallel_for(
@@ -81,14 +82,16 @@ void gelu_tanh_backward(const Exec& exec, const Matrix<const T>& x, const Matrix
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
         const T *const in = &x(r, 0), *const dout = &dact(r, 0);
-        T* const target = &dx(r, 0);
+        T *const out = &act(r, 0), *const target = &dx(r, 0);
         math::for_columns(team, columns, [=](const Index c) {
           constexpr A scale = static_cast<A>(2 * gelu_scale),
                       cubic = static_cast<A>(2 * gelu_scale * gelu_cubic);
           const A v = static_cast<A>(in[c]);
           const A s = math::sigmoid(v * (scale + cubic * v * v));
           const A slope = s + v * s * (A(1) - s) * (scale + 3 * cubic * v * v);
-          target[c] = static_cast<T>(static_cast<A>(dout[c]) * slope);
+          const A gradient = static_cast<A>(dout[c]);
+          out[c] = static_cast<T>(v * s);
+          target[c] = static_cast<T>(gradient * slope);
         });
       });
 }
@@ -96,10 +99,10 @@ void gelu_tanh_backward(const Exec& exec, const Matrix<const T>& x, const Matrix
 #define MINISP_INSTANTIATE(T)                                                                      \
   template void swiglu_forward<T>(const Exec&, const Matrix<const T>&, const Matrix<T>&);          \
   template void swiglu_backward<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&,    \
-                                   const Matrix<T>&);                                              \
+                                   const Matrix<T>&, const Matrix<T>&);                            \
   template void gelu_tanh_forward<T>(const Exec&, const Matrix<const T>&, const Matrix<T>&);       \
   template void gelu_tanh_backward<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&, \
-                                      const Matrix<T>&);
+                                      const Matrix<T>&, const Matrix<T>&);
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

@@ -13,19 +13,21 @@ namespace minisp::model {
 template <class T>
 void swiglu_forward(const Exec& exec, const Matrix<const T>& gate_up, const Matrix<T>& act);
 
-/// dgate_up (rows, 2 n) = from dact (rows, n); may be the same memory as gate_up.
+/// dgate_up (rows, 2 n) = from dact (rows, n); may be the same memory as gate_up. act (rows, n) = the
+/// forward's output once more, in the same pass: the gradient of the next projection's weight needs it, and
+/// nobody has to keep it. It may be the same memory as dact.
 template <class T>
 void swiglu_backward(const Exec& exec, const Matrix<const T>& gate_up, const Matrix<const T>& dact,
-                     const Matrix<T>& dgate_up);
+                     const Matrix<T>& act, const Matrix<T>& dgate_up);
 
 /// GELU, tanh form (Hendrycks & Gimpel, arXiv:1606.08415): act = x/2 (1 + tanh(u)) = x / (1 + exp(-2u)),
 /// u = sqrt(2/pi) (x + 0.044715 x^3). x, act (rows, n); act = may be the same memory as x.
 template <class T>
 void gelu_tanh_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<T>& act);
 
-/// dx =; may be the same memory as x or as dact.
+/// dx =; may be the same memory as x. act = the forward's output once more; may be the same memory as dact.
 template <class T>
 void gelu_tanh_backward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& dact,
-                        const Matrix<T>& dx);
+                        const Matrix<T>& act, const Matrix<T>& dx);
 
 }  // namespace minisp::model

@@ -250,7 +250,7 @@ ModelMemory Transformer<T>::memory(const Architecture& a, const HeadLayout& layo
   if (a.qk_norm) block += element * layout.fused_width();
   const Index saved =
       rows * (a.layers * block + element * a.hidden + norm_states + sum + 3 * Index(sizeof(int)));
-  Index workspace = rows * element * (3 * a.hidden + layout.fused_width() + 2 * a.intermediate);
+  Index workspace = rows * element * (3 * a.hidden + layout.fused_width() + a.intermediate);
   workspace += element * head_rows(rows) * a.vocabulary;
   if (!learned_positions(a)) workspace += element * positions * a.head_dim;
   workspace += sum * math::column_sum_workspace(rows, std::max(2 * a.hidden, up));
