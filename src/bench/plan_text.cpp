@@ -46,8 +46,7 @@ std::string describe(const train::MemoryPrediction& memory) {
   };
   return line("weights", memory.weights, "e Psi") + line("gradients", memory.gradients, "e Psi") +
          line("optimizer", memory.optimizer, "AdamW: 2 e Psi") +
-         line("activations", memory.saved,
-              "e T L (2 H + U + 2 Hq + 2 Hkv' [+ Hq with K > 1]), U = MLP inner width") +
+         line("activations", memory.saved, "kept for the backward pass, all layers (doc/algorithms.md)") +
          line("workspace", memory.workspace, "shared by the layers, one tile of the logits among it") +
          line("communication", memory.communication, "pieces of the gradient sum") +
          line("total", memory.total(), "");

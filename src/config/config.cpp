@@ -15,6 +15,9 @@ const char* to_string(Precision precision) {
 const char* to_string(OptimizerKind kind) {
   return name_of(kind);
 }
+const char* to_string(Recompute recompute) {
+  return name_of(recompute);
+}
 const char* to_string(Sharding sharding) {
   return name_of(sharding);
 }

@@ -14,6 +14,9 @@ namespace minisp::config {
 enum class System { single, data_parallel, ulysses, basp };
 enum class Precision { fp64, fp32 };
 enum class OptimizerKind { sgd, adamw };
+/// Activations that a backward pass makes anew: none; the attention core's output; a block's all but its
+/// input.
+enum class Recompute { none, selective, full };
 /// ZeRO stages over all ranks, or shards within a group and replicas across (MiCS, HSDP).
 enum class Sharding { none, zero1, zero2, zero3, mics };
 enum class DataSource { synthetic, tokens, text };
@@ -44,6 +47,7 @@ struct TrainConfig {
   std::int64_t learning_rate_decay = 0;   ///< steps of cosine decay after it, 0: constant
   double learning_rate_minimum = 0;       ///< floor of the cosine
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
+  Recompute recompute = Recompute::none;
   double clip = 1.0;       ///< global gradient norm, 0: off
   std::uint64_t seed = 1;  ///< initial weights
   double initial_standard_deviation = 0.02;
@@ -85,6 +89,7 @@ struct Config {
 const char* to_string(System system);
 const char* to_string(Precision precision);
 const char* to_string(OptimizerKind kind);
+const char* to_string(Recompute recompute);
 const char* to_string(Sharding sharding);
 const char* to_string(DataSource source);
 const char* to_string(TokenType type);

@@ -21,6 +21,8 @@ inline constexpr std::array enum_names<Precision>{"fp64", "fp32"};
 template <>
 inline constexpr std::array enum_names<OptimizerKind>{"sgd", "adamw"};
 template <>
+inline constexpr std::array enum_names<Recompute>{"none", "selective", "full"};
+template <>
 inline constexpr std::array enum_names<Sharding>{"none", "zero1", "zero2", "zero3", "mics"};
 template <>
 inline constexpr std::array enum_names<DataSource>{"synthetic", "tokens", "text"};

@@ -37,6 +37,9 @@ class Attend {
   /// Fills state.qkv (from packed_qkv), state.output, state.lse and state.own_output.
   virtual void forward(const Exec& exec, AttendState<T>& state) = 0;
 
+  /// Fills state.output and state.lse once more, from state.qkv; own_output of an exchange stays as it is.
+  virtual void recompute(const Exec& exec, AttendState<T>& state) = 0;
+
   /// Where dloss/d(own_output) is to be written before backward(), shape of own_output.
   virtual Matrix<T> own_output_gradient() = 0;
 

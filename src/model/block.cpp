@@ -76,6 +76,23 @@ BlockState<T>::BlockState(const Architecture& a, const Attend<T>& attend_seam, I
       up(uninitialized("minisp::block::up"), rows, up_width(a)) {}
 
 template <class T>
+BlockState<T>::BlockState(const BlockState& first, config::Recompute recompute, const Architecture& a,
+                          const Attend<T>& attend_seam, Index rows)
+    : BlockState(first) {
+  if (recompute == config::Recompute::full) {
+    input = Matrix<T>(uninitialized("minisp::block::input"), rows, a.hidden);
+    norm1 = NormState<T>(a.norm, rows);
+    return;
+  }
+  *this = BlockState(a, attend_seam, rows);
+  if (recompute == config::Recompute::none) return;
+  const bool one_block = attend.own_output.data() == attend.output.data();
+  attend.output = first.attend.output;
+  attend.lse = first.attend.lse;
+  if (one_block) attend.own_output = attend.output;
+}
+
+template <class T>
 BlockWorkspace<T>::BlockWorkspace(const Architecture& a, const HeadLayout& layout, Index rows)
     : normed(uninitialized("minisp::block::normed"), rows, a.hidden),
       branch(uninitialized("minisp::block::branch"), rows, a.hidden),
@@ -87,16 +104,17 @@ BlockWorkspace<T>::BlockWorkspace(const Architecture& a, const HeadLayout& layou
                             math::column_sum_workspace(rows, layout.fused_width())})),
       head_norm("minisp::block::head_norm", a.qk_norm ? head_norm_workspace(rows, layout) : 0) {}
 
+namespace {
+
+/// From workspace.normed = norm1(input) to state.middle and workspace.normed = norm2(middle).
 template <class T>
-void block_forward(const BlockContext<T>& c, const BlockParameters<T>& weights, BlockState<T>& state) {
+void attention_branch(const BlockContext<T>& c, const BlockParameters<T>& weights, BlockState<T>& state) {
   const auto& w = c.workspace;
-  const auto names = part_names(c.architecture);
   const Matrix<T> packed = c.attend.packed_qkv(state.attend);
   // Where nothing moves, the projection writes where attention reads.
   const Matrix<T> fused = state.fused.extent(0) > 0       ? state.fused
                           : c.attend.layout().blocks == 1 ? packed
                                                           : w.fused;
-  show(c, "activations/", names.norm1, w.normed);
   {
     auto phase = c.timers.phase("linear_qkv");
     linear_forward<T>(c.exec, w.normed, weights.qkv_weight, weights.qkv_bias, Accumulation::overwrite, fused);
@@ -112,22 +130,50 @@ void block_forward(const BlockContext<T>& c, const BlockParameters<T>& weights, 
     linear_forward<T>(c.exec, state.attend.own_output, weights.o_weight, weights.o_bias,
                       Accumulation::overwrite, w.branch);
   }
-  show(c, "activations/", names.attention, w.branch);
-  {
-    auto phase = c.timers.phase("norm");
-    residual_norm_forward<T>(c.exec, c.architecture, state.input, w.branch,
-                             {weights.norm2_weight, weights.norm2_bias}, state.middle, w.normed, state.norm2);
-  }
+  show(c, "activations/", part_names(c.architecture).attention, w.branch);
+  auto phase = c.timers.phase("norm");
+  residual_norm_forward<T>(c.exec, c.architecture, state.input, w.branch,
+                           {weights.norm2_weight, weights.norm2_bias}, state.middle, w.normed, state.norm2);
+}
+
+template <class T>
+void up_projection(const BlockContext<T>& c, const BlockParameters<T>& weights, BlockState<T>& state) {
+  linear_forward<T>(c.exec, c.workspace.normed, weights.up_weight, weights.up_bias, Accumulation::overwrite,
+                    state.up);
+}
+
+}  // namespace
+
+template <class T>
+void block_forward(const BlockContext<T>& c, const BlockParameters<T>& weights, BlockState<T>& state) {
+  const auto& w = c.workspace;
+  const auto names = part_names(c.architecture);
+  show(c, "activations/", names.norm1, w.normed);
+  attention_branch(c, weights, state);
   show(c, "activations/", names.norm2, w.normed);
   {
     auto phase = c.timers.phase("mlp");
-    linear_forward<T>(c.exec, w.normed, weights.up_weight, weights.up_bias, Accumulation::overwrite,
-                      state.up);
+    up_projection(c, weights, state);
     activation_forward<T>(c, state.up);
     linear_forward<T>(c.exec, w.activation, weights.down_weight, weights.down_bias, Accumulation::overwrite,
                       w.branch);
   }
   show(c, "activations/", names.mlp, w.branch);
+}
+
+template <class T>
+void block_recompute(const BlockContext<T>& c, config::Recompute recompute, const BlockParameters<T>& weights,
+                     BlockState<T>& state) {
+  if (recompute == config::Recompute::none) return;
+  if (recompute == config::Recompute::selective) return c.attend.recompute(c.exec, state.attend);
+  {
+    auto phase = c.timers.phase("norm");
+    norm_recompute<T>(c.exec, c.architecture, state.input, {weights.norm1_weight, weights.norm1_bias},
+                      state.norm1, c.workspace.normed);
+  }
+  attention_branch(c, weights, state);
+  auto phase = c.timers.phase("mlp");
+  up_projection(c, weights, state);
 }
 
 namespace {
@@ -199,11 +245,13 @@ void block_backward(const BlockContext<T>& c, const BlockParameters<T>& weights,
                    w.column_sums, {gradients.norm1_weight, gradients.norm1_bias});
 }
 
-#define MINISP_INSTANTIATE(T)                                                                        \
-  template struct BlockState<T>;                                                                     \
-  template struct BlockWorkspace<T>;                                                                 \
-  template void block_forward<T>(const BlockContext<T>&, const BlockParameters<T>&, BlockState<T>&); \
-  template void block_backward<T>(const BlockContext<T>&, const BlockParameters<T>&,                 \
+#define MINISP_INSTANTIATE(T)                                                                            \
+  template struct BlockState<T>;                                                                         \
+  template struct BlockWorkspace<T>;                                                                     \
+  template void block_forward<T>(const BlockContext<T>&, const BlockParameters<T>&, BlockState<T>&);     \
+  template void block_recompute<T>(const BlockContext<T>&, config::Recompute, const BlockParameters<T>&, \
+                                   BlockState<T>&);                                                      \
+  template void block_backward<T>(const BlockContext<T>&, const BlockParameters<T>&,                     \
                                   const BlockParameters<Accumulate<T>>&, BlockState<T>&);
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)

@@ -6,7 +6,7 @@
 // Gradients of parameters accumulate (+=); the gradient of the residual stream is carried in place.
 #pragma once
 
-#include "config/architecture.hpp"
+#include "config/config.hpp"
 #include "model/attend.hpp"
 #include "model/norm.hpp"
 #include "model/parameters.hpp"
@@ -34,6 +34,10 @@ struct BlockState {
   Matrix<T> up;  ///< (rows, 2 intermediate | intermediate): output of up_proj, later its gradient
 
   BlockState(const config::Architecture& architecture, const Attend<T>& attend, Index rows);
+  /// For a block whose backward pass recomputes: what is made anew lies in the memory of `first`, another
+  /// block's.
+  BlockState(const BlockState& first, config::Recompute recompute, const config::Architecture& architecture,
+             const Attend<T>& attend, Index rows);
 };
 
 /// Buffers that all blocks share.
@@ -68,6 +72,12 @@ struct BlockContext {
 /// added to state.middle by whoever forms the next norm.
 template <class T>
 void block_forward(const BlockContext<T>& context, const BlockParameters<T>& weights, BlockState<T>& state);
+
+/// Before block_backward(), of a state that shares memory: makes anew what the other blocks have overwritten.
+/// The same bits as in the forward pass; under Recompute::full its exchanges once more.
+template <class T>
+void block_recompute(const BlockContext<T>& context, config::Recompute recompute,
+                     const BlockParameters<T>& weights, BlockState<T>& state);
 
 /// workspace.gradient holds dloss/d(output) and leaves as dloss/d(input). state.up is overwritten.
 template <class T>

@@ -38,6 +38,7 @@ HostVector<const int> as_view(std::span<const int> values) {
 template <class T>
 struct Transformer<T>::Implementation {
   Architecture architecture;
+  config::Recompute recompute;
   Attend<T>& attend;
   Index rows;
   PhaseTimers& timers;
@@ -53,9 +54,10 @@ struct Transformer<T>::Implementation {
   Matrix<T> tile;  // (head_rows, vocabulary)
   Vector<Accumulate<T>> token_losses;
 
-  Implementation(const Architecture& a, Attend<T>& attend_seam, Index rows_, Index positions_,
-                 PhaseTimers& timers_)
+  Implementation(const Architecture& a, config::Recompute recompute_, Attend<T>& attend_seam, Index rows_,
+                 Index positions_, PhaseTimers& timers_)
       : architecture(a),
+        recompute(recompute_),
         attend(attend_seam),
         rows(rows_),
         timers(timers_),
@@ -72,7 +74,9 @@ struct Transformer<T>::Implementation {
     if (!learned_positions(a))
       rope = make_rope_table<T>(rope_frequencies(a.rope_theta, static_cast<int>(a.head_dim), a.rope_scaling),
                                 positions_);
-    for (Index layer = 0; layer < a.layers; ++layer) blocks.emplace_back(a, attend_seam, rows_);
+    blocks.emplace_back(a, attend_seam, rows_);
+    for (Index layer = 1; layer < a.layers; ++layer)
+      blocks.emplace_back(blocks.front(), recompute, a, attend_seam, rows_);
   }
 
   void show(const std::string& name, const Matrix<const T>& tensor) const {
@@ -86,6 +90,11 @@ struct Transformer<T>::Implementation {
     return {exec,      architecture, attend,
             workspace, rope,         positions,
             timers,    observer,     observer ? fmt::format("{}.{}.", body, layer) : std::string()};
+  }
+  /// For what is computed a second time, and was shown the first time.
+  BlockContext<T> silent_context(const Exec& exec) const {
+    static const Observer nobody;
+    return {exec, architecture, attend, workspace, rope, positions, timers, nobody, {}};
   }
 
   int final_unit() const { return static_cast<int>(blocks.size()) + 1; }
@@ -179,6 +188,7 @@ struct Transformer<T>::Implementation {
       const int unit = static_cast<int>(layer) + 1;
       parameters.acquire(exec, unit);
       if (layer > 0) parameters.prefetch(exec, unit - 1);
+      block_recompute<T>(silent_context(exec), recompute, weights.blocks[layer], blocks[layer]);
       block_backward<T>(context(exec, static_cast<Index>(layer)), weights.blocks[layer],
                         gradients.blocks[layer], blocks[layer]);
       parameters.release(unit);
@@ -195,10 +205,10 @@ struct Transformer<T>::Implementation {
 };
 
 template <class T>
-Transformer<T>::Transformer(const Architecture& architecture, Attend<T>& attend, Index rows, Index positions,
-                            PhaseTimers& timers)
-    : impl_(std::make_unique<Implementation>(architecture, attend, rows, positions, timers)) {
+Transformer<T>::Transformer(const Architecture& architecture, config::Recompute recompute, Attend<T>& attend,
+                            Index rows, Index positions, PhaseTimers& timers) {
   if (architecture.layers < 1) throw std::invalid_argument("a transformer has at least one block");
+  impl_ = std::make_unique<Implementation>(architecture, recompute, attend, rows, positions, timers);
 }
 template <class T>
 Transformer<T>::~Transformer() = default;
@@ -240,16 +250,19 @@ void Transformer<T>::observe(Observer observer) {
 }
 
 template <class T>
-ModelMemory Transformer<T>::memory(const Architecture& a, const HeadLayout& layout, Index rows,
-                                   Index positions) {
+ModelMemory Transformer<T>::memory(const Architecture& a, config::Recompute recompute,
+                                   const HeadLayout& layout, Index rows, Index positions) {
   const Index element = sizeof(T), sum = sizeof(Accumulate<T>);
   const Index up = (a.mlp == config::Mlp::swiglu ? 2 : 1) * a.intermediate;
   const Index norm_states = (a.norm == config::Norm::layer ? 2 : 1) * sum;
-  // A block keeps the residual stream twice and the MLP's inner input, beside what attention keeps.
-  Index block = element * (2 * a.hidden + up) + 2 * norm_states;
-  if (a.qk_norm) block += element * layout.fused_width();
-  const Index saved =
-      rows * (a.layers * block + element * a.hidden + norm_states + sum + 3 * Index(sizeof(int)));
+  // A block keeps its input, the residual stream after attention and the MLP's inner input, beside what
+  // attention keeps; recomputed in full, all blocks share all but the input.
+  const Index input = element * a.hidden + norm_states;
+  Index inner = element * (a.hidden + up) + norm_states;
+  if (a.qk_norm) inner += element * layout.fused_width();
+  const Index inners = recompute == config::Recompute::full ? 1 : a.layers;
+  const Index saved = rows * (a.layers * input + inners * inner + element * a.hidden + norm_states + sum +
+                              3 * Index(sizeof(int)));
   Index workspace = rows * element * (3 * a.hidden + layout.fused_width() + a.intermediate);
   workspace += element * head_rows(rows) * a.vocabulary;
   if (!learned_positions(a)) workspace += element * positions * a.head_dim;

@@ -42,8 +42,8 @@ class Transformer {
 
   /// Allocates everything for `rows` tokens; `attend` must outlive the object. Positions are below
   /// `positions`.
-  Transformer(const config::Architecture& architecture, Attend<T>& attend, Index rows, Index positions,
-              PhaseTimers& timers);
+  Transformer(const config::Architecture& architecture, config::Recompute recompute, Attend<T>& attend,
+              Index rows, Index positions, PhaseTimers& timers);
   ~Transformer();
 
   /// Takes the tokens of the next forward; their number is `rows`. The map of attention is set beside it.
@@ -61,8 +61,8 @@ class Transformer {
   void observe(Observer observer);
 
   /// The closed formula of what the constructor allocates.
-  static ModelMemory memory(const config::Architecture& architecture, const HeadLayout& layout, Index rows,
-                            Index positions);
+  static ModelMemory memory(const config::Architecture& architecture, config::Recompute recompute,
+                            const HeadLayout& layout, Index rows, Index positions);
 
  private:
   struct Implementation;

@@ -134,14 +134,17 @@ void UlyssesAttend<T>::exchange(const Exec& exec, const Matrix<const T>& send, c
 }
 
 template <class T>
+void UlyssesAttend<T>::recompute(const Exec& exec, AttendState<T>& state) {
+  auto time = timers_.phase(phase::attention_forward);
+  const PackedHeads<const T> in(state.qkv, layout_);
+  attention_.forward(exec, in.q, in.k, in.v, output_heads(state.output, layout_), state.lse);
+}
+
+template <class T>
 void UlyssesAttend<T>::forward(const Exec& exec, AttendState<T>& state) {
   const bool exchanged = layout_.blocks > 1;
   if (exchanged) exchange(exec, packed_, state.qkv, phase::exchange_qkv_forward);
-  {
-    auto time = timers_.phase(phase::attention_forward);
-    const PackedHeads<const T> in(state.qkv, layout_);
-    attention_.forward(exec, in.q, in.k, in.v, output_heads(state.output, layout_), state.lse);
-  }
+  recompute(exec, state);
   if (exchanged) exchange(exec, state.output, state.own_output, phase::exchange_output_forward);
 }
 
@@ -176,12 +179,13 @@ std::size_t UlyssesAttend<T>::shared_bytes() const {
 template class UlyssesAttend<double>;
 template class UlyssesAttend<float>;
 
-std::size_t attend_state_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
-                               std::size_t element_bytes) {
+AttendStateBytes attend_state_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
+                                    std::size_t element_bytes) {
   const auto layout = layout_of(plan, architecture);
   const Sizes sizes(layout, plan.rows(rank));
-  const Index outputs = layout.blocks == 1 ? 1 : 2;
-  return static_cast<std::size_t>(sizes.packed + outputs * sizes.output + sizes.lse) * element_bytes;
+  const Index own_output = layout.blocks == 1 ? 0 : sizes.output;
+  return {static_cast<std::size_t>(sizes.packed + own_output) * element_bytes,
+          static_cast<std::size_t>(sizes.output + sizes.lse) * element_bytes};
 }
 
 std::size_t attend_shared_bytes(const Plan& plan, int rank, const config::Architecture& architecture,

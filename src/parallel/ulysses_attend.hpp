@@ -44,6 +44,7 @@ class UlyssesAttend : public model::Attend<T> {
   model::AttendState<T> allocate() const override;
   Matrix<T> packed_qkv(model::AttendState<T>& state) override;
   void forward(const Exec& exec, model::AttendState<T>& state) override;
+  void recompute(const Exec& exec, model::AttendState<T>& state) override;
   Matrix<T> own_output_gradient() override { return own_gradient_; }
   Matrix<const T> backward(const Exec& exec, model::AttendState<T>& state) override;
 
@@ -70,10 +71,13 @@ class UlyssesAttend : public model::Attend<T> {
   Matrix<T> own_gradient_;  // (K rows, q_heads d), as own_output
 };
 
-/// Bytes of an AttendState of a rank of this plan, and of the shared buffers of its UlyssesAttend
-/// (attention's own workspace apart).
-std::size_t attend_state_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
-                               std::size_t element_bytes);
+/// Bytes of an AttendState of a rank of this plan: what recompute() needs, and what it makes.
+struct AttendStateBytes {
+  std::size_t kept = 0, made = 0;
+};
+AttendStateBytes attend_state_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
+                                    std::size_t element_bytes);
+/// Bytes of the shared buffers of a UlyssesAttend (attention's own workspace apart).
 std::size_t attend_shared_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
                                 std::size_t element_bytes);
 

@@ -57,7 +57,8 @@ std::vector<int> TrafficModel::replica_ranks() const {
 }
 
 std::vector<ExpectedTraffic> TrafficModel::attention(const config::Architecture& architecture,
-                                                     std::size_t element_bytes, Index micro_steps) const {
+                                                     std::size_t element_bytes, Index micro_steps,
+                                                     Index forward_passes) const {
   const Index k = plan_.sequence_degree;
   if (k == 1) return {};
   const Index tokens = plan_.rows(rank_);
@@ -69,11 +70,12 @@ std::vector<ExpectedTraffic> TrafficModel::attention(const config::Architecture&
   const Index output = e * tokens * architecture.heads * d / k;
   const Index calls = architecture.layers * micro_steps;
   const auto& ranks = plan_.group(rank_).ranks;
-  const auto line = [&](const char* name, Index bytes) {
-    return to_peers("all_to_all", name, "sequence", ranks, calls, bytes);
+  const auto line = [&](const char* name, Index passes, Index bytes) {
+    return to_peers("all_to_all", name, "sequence", ranks, passes * calls, bytes);
   };
-  return {line(phase::exchange_qkv_forward, qkv), line(phase::exchange_output_forward, output),
-          line(phase::exchange_output_backward, output), line(phase::exchange_qkv_backward, qkv)};
+  return {line(phase::exchange_qkv_forward, forward_passes, qkv),
+          line(phase::exchange_output_forward, forward_passes, output),
+          line(phase::exchange_output_backward, 1, output), line(phase::exchange_qkv_backward, 1, qkv)};
 }
 
 ExpectedTraffic TrafficModel::all_reduce(const std::string& phase, Index elements, std::size_t element_bytes,

@@ -29,9 +29,10 @@ class TrafficModel {
   /// The exchanges around attention in `micro_steps` forward and backward passes: with T tokens a rank, e
   /// bytes an element, h query and kv K/V heads of size d, kv' = max(kv, K), H = h d, one layer sends
   ///   q, k, v: e T (H + 2 kv' d) (K-1)/K,   output: e T H (K-1)/K,
-  /// each once forward and once backward: 4 e T (H + kv' d) (K-1)/K in all. Empty with K = 1.
+  /// each once forward and once backward: 4 e T (H + kv' d) (K-1)/K in all. Empty with K = 1. Full
+  /// recomputation makes two forward passes.
   std::vector<ExpectedTraffic> attention(const config::Architecture& architecture, std::size_t element_bytes,
-                                         Index micro_steps) const;
+                                         Index micro_steps, Index forward_passes = 1) const;
 
   /// `calls` sums of `elements` over all ranks: 2 e ceil(elements / N) (N-1) bytes each.
   ExpectedTraffic all_reduce(const std::string& phase, Index elements, std::size_t element_bytes,

@@ -31,7 +31,8 @@ Trainer<T>::Trainer(const config::Config& config, const parallel::Mesh& mesh, co
       layout_(config.model),
       store_(mesh, config.model, layout_, config.parallel.prefetch, timers),
       attend_(mesh, config.model, timers),
-      transformer_(config.model, attend_, mesh.plan().rows(mesh.rank()), model_positions(config), timers),
+      transformer_(config.model, config.train.recompute, attend_, mesh.plan().rows(mesh.rank()),
+                   model_positions(config), timers),
       optimizer_(config.train, store_.state_elements()),
       micro_batches_(static_cast<std::size_t>(config.train.accumulation)) {
   const Exec exec;
@@ -141,7 +142,8 @@ Matrix<const T> Trainer<T>::forward(const std::vector<std::int32_t>& group_rows)
 template <class T>
 std::vector<parallel::ExpectedTraffic> Trainer<T>::expected_traffic(Index steps) const {
   const parallel::TrafficModel traffic(mesh_.plan(), mesh_.rank(), mesh_.world().nodes());
-  auto expected = traffic.attention(config_.model, sizeof(T), steps * config_.train.accumulation);
+  auto expected = traffic.attention(config_.model, sizeof(T), steps * config_.train.accumulation,
+                                    config_.train.recompute == config::Recompute::full ? 2 : 1);
   expected.push_back(traffic.scalars(token_count_phase, steps));
   for (auto& line : traffic.parameters(layout_.units(), config_.model.tied_head, sizeof(T),
                                        sizeof(Accumulate<T>), steps, config_.train.accumulation))
@@ -157,15 +159,20 @@ MemoryPrediction Trainer<T>::predict_memory(const config::Config& config, const 
   const Index rows = plan.rows(rank);
   const model::HeadLayout layout{plan.sequence_degree, static_cast<int>(a.heads),
                                  static_cast<int>(a.kv_heads), static_cast<int>(a.head_dim)};
-  const auto model = model::Transformer<T>::memory(a, layout, rows, model_positions(config));
+  const auto model =
+      model::Transformer<T>::memory(a, config.train.recompute, layout, rows, model_positions(config));
   MemoryPrediction memory;
   const auto store = parallel::ParameterStore<T>::memory(a, plan);
   memory.weights = store.weights;
   memory.gradients = store.gradients;
   if (config.train.optimizer == config::OptimizerKind::adamw)
     memory.optimizer = 2 * store.state_elements * Index(sizeof(Accumulate<T>));
+  const auto attend = parallel::attend_state_bytes(plan, rank, a, sizeof(T));
+  const auto recompute = config.train.recompute;
+  const Index kept = recompute == config::Recompute::full ? 1 : a.layers;
+  const Index made = recompute == config::Recompute::none ? a.layers : 1;
   memory.saved =
-      model.saved + a.layers * static_cast<Index>(parallel::attend_state_bytes(plan, rank, a, sizeof(T)));
+      model.saved + kept * static_cast<Index>(attend.kept) + made * static_cast<Index>(attend.made);
   memory.workspace = model.workspace + store.workspace +
                      static_cast<Index>(parallel::attend_shared_bytes(plan, rank, a, sizeof(T)));
   memory.communication = store.communication;
