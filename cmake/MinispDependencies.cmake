@@ -23,9 +23,14 @@ find_package(fmt REQUIRED)
 # Kokkos and Kokkos Kernels. Debian 12's packages (3.4.01, from Trilinos) export Kokkos::kokkos with a
 # wrong include folder, so their plain library targets are linked there.
 find_package(Kokkos REQUIRED)
+# Asked before Kokkos Kernels is looked for: the system's may be found, and its targets with it, although
+# Kokkos is another one.
+if(TARGET trilinos_kokkoscore AND Kokkos_VERSION VERSION_LESS 4)
+  set(minisp_kokkos_of_debian_12 ON)
+endif()
 find_package(KokkosKernels QUIET)
 add_library(minisp_kokkos INTERFACE)
-if(TARGET trilinos_kokkoscore AND NOT TARGET Kokkos::kokkoskernels)
+if(minisp_kokkos_of_debian_12)
   target_include_directories(minisp_kokkos SYSTEM INTERFACE ${Kokkos_INCLUDE_DIRS})
   target_link_libraries(minisp_kokkos INTERFACE trilinos_kokkoscore)
   if(TARGET trilinos_kokkoskernels)
@@ -40,12 +45,20 @@ else()
   endif()
 endif()
 
+# Kokkos with CUDA: matrix products go to cuBLAS directly, so that Kokkos Kernels is not needed.
+if(Kokkos_ENABLE_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  set(MINISP_HAVE_CUBLAS ON)
+  # fmt before 11 takes nvcc for a compiler without constexpr, and then not even its own headers compile.
+  target_compile_definitions(minisp_options INTERFACE FMT_USE_CONSTEXPR=1)
+endif()
+
 # BLAS is called by Kokkos Kernels; it is named here to ask it which kernel it chose, and it serves the
 # matrix products alone where Kokkos Kernels is missing.
 find_package(BLAS REQUIRED)
 find_path(MINISP_CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas)
 
-if(MINISP_ENABLE_ONEDNN)
+if(MINISP_ENABLE_ONEDNN AND NOT Kokkos_ENABLE_CUDA)
   find_package(dnnl CONFIG QUIET)
   if(dnnl_FOUND)
     find_package(OpenMP REQUIRED COMPONENTS CXX)

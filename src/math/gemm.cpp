@@ -5,7 +5,9 @@
 #include <stdexcept>
 #include <type_traits>
 
-#ifdef MINISP_HAVE_KOKKOS_KERNELS
+#if defined(MINISP_HAVE_CUBLAS)
+#include "math/gemm_cublas.hpp"
+#elif defined(MINISP_HAVE_KOKKOS_KERNELS)
 #include <KokkosBlas3_gemm.hpp>
 #else
 #include <cblas.h>
@@ -73,7 +75,9 @@ void gemm_onednn(Op op_a, Op op_b, float alpha, const Matrix<const float>& a, co
 template <class T>
 void gemm_blas(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
                const Matrix<const T>& b, T beta, const Matrix<T>& c) {
-#ifdef MINISP_HAVE_KOKKOS_KERNELS
+#if defined(MINISP_HAVE_CUBLAS)
+  gemm_cublas(exec, op_a, op_b, alpha, a, b, beta, c);
+#elif defined(MINISP_HAVE_KOKKOS_KERNELS)
   const char* letter_a = op_a == Op::none ? "N" : "T";
   const char* letter_b = op_b == Op::none ? "N" : "T";
 #if KOKKOS_VERSION < 40000
@@ -123,7 +127,9 @@ void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
 template <class T>
 const char* gemm_backend() {
   if (uses_onednn<T>) return "oneDNN";
-#ifdef MINISP_HAVE_KOKKOS_KERNELS
+#if defined(MINISP_HAVE_CUBLAS)
+  return "cuBLAS";
+#elif defined(MINISP_HAVE_KOKKOS_KERNELS)
   return on_host ? "Kokkos Kernels (BLAS)" : "Kokkos Kernels (device BLAS)";
 #else
   return "BLAS";

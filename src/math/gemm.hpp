@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
-// The one way to a matrix product. Backends: Kokkos Kernels (which calls BLAS on the host and cuBLAS on
-// CUDA), and on the host in fp32 oneDNN where the build has it: Debian's OpenBLAS falls back to a kernel
-// 5 times slower on processors it does not know, and elsewhere the two are level.
+// The one way to a matrix product. Backends: cuBLAS on CUDA; elsewhere Kokkos Kernels (which calls the
+// vendor's BLAS) or, where it is missing on the host, BLAS; and on the host in fp32 oneDNN where the build
+// has it: Debian's OpenBLAS falls back to a kernel 5 times slower on processors it does not know, and
+// elsewhere the two are level.
 #pragma once
 
 #include "util/views.hpp"
@@ -18,7 +19,7 @@ template <class T>
 void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a, const Matrix<const T>& b,
           T beta, const Matrix<T>& c);
 
-/// The backend that serves type T: "oneDNN", "Kokkos Kernels (BLAS)", "BLAS".
+/// The backend that serves type T: "oneDNN", "cuBLAS", "Kokkos Kernels (BLAS)", "BLAS".
 template <class T>
 const char* gemm_backend();
 
