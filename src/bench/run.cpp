@@ -16,6 +16,7 @@
 #include "util/memory_tracker.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iostream>

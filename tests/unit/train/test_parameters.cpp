@@ -133,7 +133,7 @@ TEST(ViewParameters, FusedMatricesHoldTheirTensorsInOrder) {
   }
   fill("mlp.gate_proj.weight", 4);
   fill("mlp.up_proj.weight", 5);
-  const auto& block = view_parameters(model, layout, units_of(layout, flat)).blocks[1];
+  const auto block = view_parameters(model, layout, units_of(layout, flat)).blocks[1];
   const Index q = model.q_size(), kv = model.kv_size();
   for (Index row = 0; row < q + 2 * kv; ++row) {
     const double expected = row < q ? 1 : row < q + kv ? 2 : 3;
