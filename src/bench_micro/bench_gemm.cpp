@@ -78,7 +78,7 @@ void gemm(benchmark::State& state, Op op_a, Op op_b) {
 }
 
 void sizes(benchmark::internal::Benchmark* b) {
-  b->ArgNames({"m", "n", "k"})->UseManualTime()->Unit(benchmark::kMillisecond)->MinTime(0.5);
+  b->ArgNames({"m", "n", "k"})->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(30);
   b->Args({1024, 1024, 1024})->Args({2048, 512, 512})->Args({2048, 2048, 512})->Args({512, 512, 2048});
 }
 BENCHMARK_CAPTURE(gemm, forward, Op::none, Op::transpose)->Apply(sizes);

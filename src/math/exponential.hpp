@@ -30,6 +30,7 @@ struct ExponentialConstants<float> {
   static constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
   static constexpr float lowest = -87.3365402f;  // ln of the smallest normal number
   static constexpr float highest = 88.3762626f;  // n stays below 128
+  static constexpr float infinity = std::numeric_limits<float>::infinity();
   KOKKOS_INLINE_FUNCTION static float q(float r) {
     return 0.499999934476f +
            r * (0.166665206313f + r * (0.0416683880787f + r * (0.00836871691635f + r * 0.00138145972371f)));
@@ -45,6 +46,7 @@ struct ExponentialConstants<double> {
   static constexpr double ln2_high = 0.693147180369123816490, ln2_low = 1.90821492927058770002e-10;
   static constexpr double lowest = -708.396418532264106;
   static constexpr double highest = 709.4361393;
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
   KOKKOS_INLINE_FUNCTION static double q(double r) {
     const double r2 = r * r, r4 = r2 * r2;
     const double q01 = 0.50000000000000106271 + r * 0.16666666666666412522;
@@ -78,7 +80,7 @@ KOKKOS_INLINE_FUNCTION T exponential(T x) {
   std::memcpy(&power, &bits, sizeof power);
   const T result = mantissa * power;
   const T floored = x < C::lowest ? T(0) : result;
-  return x > C::highest ? std::numeric_limits<T>::infinity() : floored;
+  return x > C::highest ? C::infinity : floored;
 }
 
 /// 1 / (1 + exp(-x)), within 2.5 units in the last place (0 below -88, double: -709).

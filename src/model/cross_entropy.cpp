@@ -8,7 +8,6 @@
 #include "util/kokkos_compat.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 
 namespace minisp::model {
@@ -29,7 +28,7 @@ void softmax_cross_entropy(const Exec& exec, const Matrix<T>& logits, const Vect
           Kokkos::single(Kokkos::PerTeam(team), [=]() { losses(r) = A(0); });
           return;
         }
-        const A largest = math::row_max<A>(team, columns, -std::numeric_limits<A>::infinity(),
+        const A largest = math::row_max<A>(team, columns, Kokkos::reduction_identity<A>::max(),
                                            [=](const Index v) { return static_cast<A>(row[v]); });
         const A label_logit = static_cast<A>(row[label]);
         team.team_barrier();  // the label's logit is read before it is overwritten
