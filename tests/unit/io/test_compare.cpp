@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 #include <limits>
 #include <sstream>
+#include <string_view>
 
 namespace minisp::bench {
 namespace {
@@ -33,10 +34,10 @@ class Compare : public testing::Test {
     test::write_sample(sample, a_);
     return compare_files(a_, b_, options);
   }
-  static const TensorComparison& tensor(const ComparisonReport& report, const std::string& name) {
+  static const TensorComparison& tensor(const ComparisonReport& report, std::string_view name) {
     for (const auto& entry : report.tensors)
       if (entry.name == name) return entry;
-    throw std::runtime_error("not compared: " + name);
+    throw std::runtime_error("not compared: " + std::string(name));
   }
 
   test::ScratchFolder folder_;

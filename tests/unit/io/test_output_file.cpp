@@ -71,13 +71,12 @@ TEST(OutputFile, GlobalArraysDoNotDependOnTheRanks) {
     write_tokens_dealt_out(file);
     // Held by one rank alone, as a gradient that every rank has.
     const std::vector<float> weight{1.5F, 2.5F};
-    file.write_global("/gradients/layer.0.weight", {2},
-                      rank() == ranks() - 1 ? std::vector<Slab>{{{0}, {2}}} : std::vector<Slab>{},
-                      weight.data(), "1", "one holder");
+    const std::vector<Slab> nothing, both{Slab{{0}, {2}}}, scalar{Slab{}};
+    file.write_global("/gradients/layer.0.weight", {2}, rank() == ranks() - 1 ? both : nothing, weight.data(),
+                      "1", "one holder");
     file.write_on_root(1000, [](hid_t root) { write_attribute(root, "text", "by rank 0"); });
     const std::int64_t seven = 7;  // a global array after rank 0 has written alone
-    file.write_global("/scalar", {}, rank() == 0 ? std::vector<Slab>{{{}, {}}} : std::vector<Slab>{}, &seven,
-                      "1", "scalar");
+    file.write_global("/scalar", {}, rank() == 0 ? scalar : nothing, &seven, "1", "scalar");
     EXPECT_FALSE(there(path));
     file.commit();
   }
