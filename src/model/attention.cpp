@@ -72,7 +72,14 @@ Index Attention<T>::visible_pairs() const {
 
 template <class T>
 std::size_t Attention<T>::workspace_bytes() const {
-  return impl_ ? impl_->engine.workspace_bytes() : 0;
+  return impl_ ? AttentionEngine<T>::workspace_bytes(impl_->shape) : 0;
+}
+
+template <class T>
+std::size_t Attention<T>::workspace_bytes(Index max_rows, int heads, int kv_heads, int head_dim) {
+  const AttentionShape shape{max_rows, heads, kv_heads, head_dim};
+  check_attention_shape(shape);
+  return AttentionEngine<T>::workspace_bytes(shape);
 }
 
 template class Attention<float>;

@@ -67,8 +67,9 @@ class Attention {
 
   /// Query-key pairs that the mask lets through, summed over queries (for one head): the work counted once.
   Index visible_pairs() const;
-  /// Bytes of workspace that this object holds.
+  /// Bytes of workspace that this object holds, and those that one of these sizes would.
   std::size_t workspace_bytes() const;
+  static std::size_t workspace_bytes(Index max_rows, int heads, int kv_heads, int head_dim);
 
  private:
   struct Implementation;

@@ -44,13 +44,20 @@ class DeviceAttention {
   using Real = Accumulate<T>;
 
  public:
-  explicit DeviceAttention(const AttentionShape& shape) : shape_(shape) {
-    choose_tile();
-    const Index rows = shape.max_rows, tiles = (rows + tile_ - 1) / tile_;
+  explicit DeviceAttention(const AttentionShape& shape)
+      : shape_(shape),
+        tile_(choose_tile(shape.head_dim)),
+        scratch_level_(fits(tile_, shape.head_dim) ? 0 : 1) {
     for (auto* list : {&query_row_, &key_row_, &key_begin_, &key_end_})
-      *list = Vector<int>(uninitialized("minisp::attention::map"), rows);
+      *list = Vector<int>(uninitialized("minisp::attention::map"), shape.max_rows);
     for (auto* list : {&query_begin_, &query_end_})
-      *list = Vector<int>(uninitialized("minisp::attention::map"), tiles);
+      *list = Vector<int>(uninitialized("minisp::attention::map"), tiles_of(shape.max_rows, tile_));
+  }
+
+  static std::size_t workspace_bytes(const AttentionShape& shape) {
+    return static_cast<std::size_t>(4 * shape.max_rows +
+                                    2 * tiles_of(shape.max_rows, choose_tile(shape.head_dim))) *
+           sizeof(int);
   }
 
   void set_map(const AttentionMap& map) {
@@ -76,7 +83,8 @@ class DeviceAttention {
                const Matrix<T>& lse) {
     auto p = problem();
     p.q = q, p.k = k, p.v = v, p.out = o, p.lse = lse;
-    launch<device::Sweep::forward>("minisp::attention::forward", exec, p, shape_.heads, tiles_of(queries_));
+    launch<device::Sweep::forward>("minisp::attention::forward", exec, p, shape_.heads,
+                                   tiles_of(queries_, tile_));
   }
 
   void backward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
@@ -85,43 +93,40 @@ class DeviceAttention {
     auto p = problem();
     p.q = q, p.k = k, p.v = v, p.o = o, p.dout = dout, p.dq = dq, p.dk = dk, p.dv = dv, p.lse_given = lse;
     launch<device::Sweep::query_gradient>("minisp::attention::backward_queries", exec, p, shape_.heads,
-                                          tiles_of(queries_));
+                                          tiles_of(queries_, tile_));
     launch<device::Sweep::key_gradient>("minisp::attention::backward_keys", exec, p, shape_.kv_heads,
-                                        tiles_of(keys_));
-  }
-
-  std::size_t workspace_bytes() const {
-    return (query_row_.size() + key_row_.size() + key_begin_.size() + key_end_.size() + query_begin_.size() +
-            query_end_.size()) *
-           sizeof(int);
-  }
-
-  template <device::Sweep Which>
-  void launch(const char* label, const Exec& exec, const device::Problem<T>& p, int heads, int tiles) const {
-    if (tiles == 0) return;
-    const std::size_t bytes = scratch_bytes(tile_);
-    // get_shmem may move the start up to the next aligned address.
-    const std::size_t reserved = bytes + 64;
-    TeamPolicy policy(exec, static_cast<Index>(heads) * tiles, Kokkos::AUTO,
-                      std::min(32, TeamPolicy::vector_length_max()));
-    policy.set_scratch_size(scratch_level_, Kokkos::PerTeam(reserved));
-    Kokkos::parallel_for(label, policy, device::TileKernel<T, Which>{p, scratch_level_, tiles, bytes});
+                                        tiles_of(keys_, tile_));
   }
 
  private:
-  std::size_t scratch_bytes(int tile) const {
-    return static_cast<std::size_t>(device::Tile<T>::scratch_size(tile, shape_.head_dim)) * sizeof(Real);
+  template <device::Sweep Which>
+  void launch(const char* label, const Exec& exec, const device::Problem<T>& p, Index heads,
+              Index tiles) const {
+    if (tiles == 0) return;
+    const std::size_t bytes = scratch_bytes(tile_, shape_.head_dim);
+    TeamPolicy policy(exec, heads * tiles, Kokkos::AUTO, std::min(32, TeamPolicy::vector_length_max()));
+    policy.set_scratch_size(scratch_level_, Kokkos::PerTeam(reserved_bytes(tile_, shape_.head_dim)));
+    Kokkos::parallel_for(label, policy,
+                         device::TileKernel<T, Which>{p, scratch_level_, static_cast<int>(tiles), bytes});
   }
 
-  /// The largest tile whose rows fit into the fast scratch; in the slow one where not even four do.
-  void choose_tile() {
-    for (tile_ = 64; tile_ >= 4; tile_ /= 2)
-      if (static_cast<int>(scratch_bytes(tile_) + 64) <= TeamPolicy::scratch_size_max(0)) return;
-    tile_ = 16;
-    scratch_level_ = 1;
+  static std::size_t scratch_bytes(int tile, int head_dim) {
+    return static_cast<std::size_t>(device::Tile<T>::scratch_size(tile, head_dim)) * sizeof(Real);
+  }
+  // get_shmem may move the start up to the next aligned address.
+  static std::size_t reserved_bytes(int tile, int head_dim) { return scratch_bytes(tile, head_dim) + 64; }
+  static bool fits(int tile, int head_dim) {
+    return static_cast<int>(reserved_bytes(tile, head_dim)) <= TeamPolicy::scratch_size_max(0);
   }
 
-  int tiles_of(int rows) const { return (rows + tile_ - 1) / tile_; }
+  /// The largest tile whose rows fit into the fast scratch; 16 in the slow one where not even four do.
+  static int choose_tile(int head_dim) {
+    for (int tile = 64; tile >= 4; tile /= 2)
+      if (fits(tile, head_dim)) return tile;
+    return 16;
+  }
+
+  static Index tiles_of(Index rows, int tile) { return (rows + tile - 1) / tile; }
 
   static void copy(const std::vector<int>& from, const Vector<int>& to) {
     const auto part = Kokkos::make_pair(std::size_t(0), from.size());
@@ -147,7 +152,7 @@ class DeviceAttention {
   }
 
   AttentionShape shape_;
-  int tile_ = 0, scratch_level_ = 0, queries_ = 0, keys_ = 0;
+  int tile_, scratch_level_, queries_ = 0, keys_ = 0;
   Vector<int> query_row_, key_row_, key_begin_, key_end_, query_begin_, query_end_;
 };
 

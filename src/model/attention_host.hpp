@@ -151,18 +151,32 @@ class HostAttention {
   using Real = Accumulate<T>;
   static constexpr int min_segment_keys = 512;
 
+  /// What is held, in elements: slots K/V heads of rows_per_slot rows in each of their panels, and scratch
+  /// for every worker.
+  struct Sizes {
+    explicit Sizes(const AttentionShape& shape) : padded_dim(TileSizes<Real>::padded(shape.head_dim)) {
+      const int workers = Kokkos::Experimental::UniqueToken<Exec>().size();
+      slots = std::min(workers, shape.kv_heads);
+      // Every segment but the last has min_segment_keys keys, and fills its last tile with empty rows.
+      rows_per_slot = shape.max_rows + key_tile * (shape.max_rows / min_segment_keys + 1);
+      scratch_per_worker =
+          std::max(ForwardTile<T>::scratch_size(padded_dim), BackwardTile<T>::scratch_size(padded_dim));
+      panels = slots * Round<T>::panels_per_slot * rows_per_slot * padded_dim;
+      scratch = workers * scratch_per_worker;
+    }
+    int padded_dim, slots;
+    Index rows_per_slot, scratch_per_worker, panels, scratch;
+  };
+
  public:
-  explicit HostAttention(const AttentionShape& shape) : shape_(shape) {
-    padded_dim_ = TileSizes<Real>::padded(shape.head_dim);
-    slots_ = std::min(static_cast<int>(worker_.size()), shape.kv_heads);
-    // Every segment but the last has min_segment_keys keys, and fills its last tile with empty rows.
-    rows_per_slot_ = shape.max_rows + key_tile * (shape.max_rows / min_segment_keys + 1);
-    scratch_per_worker_ =
-        std::max(ForwardTile<T>::scratch_size(padded_dim_), BackwardTile<T>::scratch_size(padded_dim_));
-    panels_ = Vector<Real>(uninitialized("minisp::attention::panels"),
-                           slots_ * Round<T>::panels_per_slot * rows_per_slot_ * padded_dim_);
-    scratch_ =
-        Vector<Real>(uninitialized("minisp::attention::scratch"), worker_.size() * scratch_per_worker_);
+  explicit HostAttention(const AttentionShape& shape) : shape_(shape), sizes_(shape) {
+    panels_ = Vector<Real>(uninitialized("minisp::attention::panels"), sizes_.panels);
+    scratch_ = Vector<Real>(uninitialized("minisp::attention::scratch"), sizes_.scratch);
+  }
+
+  static std::size_t workspace_bytes(const AttentionShape& shape) {
+    const Sizes sizes(shape);
+    return static_cast<std::size_t>(sizes.panels + sizes.scratch) * sizeof(Real);
   }
 
   void set_map(const AttentionMap& map) {
@@ -187,9 +201,9 @@ class HostAttention {
     p.q = q, p.k = k, p.v = v, p.out = o;
     p.lse = lse.data();
     p.lse_stride = row_stride(lse);
-    for (int head = 0; head < shape_.kv_heads; head += slots_) {
+    for (int head = 0; head < shape_.kv_heads; head += sizes_.slots) {
       const auto round = make_round(p, head);
-      const Index heads = std::min(slots_, shape_.kv_heads - head);
+      const Index heads = std::min(sizes_.slots, shape_.kv_heads - head);
       const Index key_tiles = key_tiles_.size(), query_tiles = query_tiles_.size();
       Kokkos::parallel_for("minisp::attention::pack", policy(exec, heads * key_tiles),
                            PackKeys<T>{round, key_tiles_.data(), key_tiles});
@@ -205,9 +219,9 @@ class HostAttention {
     p.q = q, p.k = k, p.v = v, p.o = o, p.dout = dout, p.dq = dq, p.dk = dk, p.dv = dv;
     p.lse_given = lse.data();
     p.lse_stride = row_stride(lse);
-    for (int head = 0; head < shape_.kv_heads; head += slots_) {
+    for (int head = 0; head < shape_.kv_heads; head += sizes_.slots) {
       const auto round = make_round(p, head);
-      const Index heads = std::min(slots_, shape_.kv_heads - head);
+      const Index heads = std::min(sizes_.slots, shape_.kv_heads - head);
       const Index key_tiles = key_tiles_.size(), segments = segments_.size();
       Kokkos::parallel_for("minisp::attention::pack", policy(exec, heads * key_tiles),
                            PackKeys<T>{round, key_tiles_.data(), key_tiles});
@@ -215,8 +229,6 @@ class HostAttention {
                            BackwardItems<T>{round, segments});
     }
   }
-
-  std::size_t workspace_bytes() const { return (panels_.size() + scratch_.size()) * sizeof(Real); }
 
  private:
   using Policy = Kokkos::RangePolicy<Exec, Kokkos::Schedule<Kokkos::Dynamic>, Kokkos::IndexType<Index>>;
@@ -236,7 +248,7 @@ class HostAttention {
     p.key_begin = map_.key_begin.data();
     p.key_end = map_.key_end.data();
     p.head_dim = shape_.head_dim;
-    p.padded_dim = padded_dim_;
+    p.padded_dim = sizes_.padded_dim;
     return p;
   }
 
@@ -245,21 +257,20 @@ class HostAttention {
             segments_.data(),
             panel_rows_.data(),
             panels_.data(),
-            rows_per_slot_,
+            sizes_.rows_per_slot,
             scratch_.data(),
-            scratch_per_worker_,
+            sizes_.scratch_per_worker,
             first_kv_head,
             shape_.group(),
             worker_};
   }
 
   AttentionShape shape_;
+  Sizes sizes_;
   AttentionMap map_;
   std::vector<AttentionSegment> segments_;
   std::vector<Index> panel_rows_;
   std::vector<TileOfSegment> key_tiles_, query_tiles_;
-  int padded_dim_ = 0, slots_ = 0;
-  Index rows_per_slot_ = 0, scratch_per_worker_ = 0;
   Vector<Real> panels_, scratch_;
   Kokkos::Experimental::UniqueToken<Exec> worker_;
 };

@@ -279,6 +279,7 @@ TEST(Attention, CountsVisiblePairs) {
   engine.set_map(documents({4, 6}));
   EXPECT_EQ(engine.visible_pairs(), 10 + 21);
   EXPECT_GT(engine.workspace_bytes(), 0u);
+  EXPECT_EQ(engine.workspace_bytes(), (model::Attention<float>::workspace_bytes(10, 1, 1, 4)));
 }
 
 TEST(Attention, RefusesMapsThatAreNotMonotoneOrTooLarge) {
