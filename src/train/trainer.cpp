@@ -174,7 +174,9 @@ MemoryPrediction Trainer<T>::predict_memory(const config::Config& config, const 
   memory.saved =
       model.saved + kept * static_cast<Index>(attend.kept) + made * static_cast<Index>(attend.made);
   memory.workspace = model.workspace + store.workspace +
-                     static_cast<Index>(parallel::attend_shared_bytes(plan, rank, a, sizeof(T)));
+                     static_cast<Index>(parallel::attend_shared_bytes(plan, rank, a, sizeof(T))) +
+                     static_cast<Index>(model::Attention<T>::workspace_bytes(
+                         layout.blocks * rows, layout.q_heads(), layout.kv_heads(), layout.head_dim));
   memory.communication = store.communication;
   return memory;
 }
