@@ -14,7 +14,7 @@ required=(
   libgtest-dev libgmock-dev
 )
 optional=(
-  libdnnl-dev ocl-icd-opencl-dev # oneDNN: faster fp32 matrix products; Debian's build of it wants OpenCL's headers
+  libdnnl-dev        # oneDNN: faster fp32 matrix products
   libbenchmark-dev               # minisp_bench
   iproute2                       # the emulated two-node cluster
 )

@@ -6,15 +6,23 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace minisp::bench {
 
+namespace {
+
+/// mpirun gives a rank a pseudo-terminal even where its own output goes to a file; that one has no size.
+bool is_terminal() {
+  winsize size{};
+  return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+}
+
+}  // namespace
+
 Progress::Progress(bool prints, Index total)
-    : prints_(prints),
-      terminal_(isatty(fileno(stdout)) != 0),
-      total_(total),
-      every_(std::max<Index>(1, total / 20)) {}
+    : prints_(prints), terminal_(is_terminal()), total_(total), every_(std::max<Index>(1, total / 20)) {}
 
 Progress::~Progress() {
   if (prints_ && terminal_) std::fputc('\n', stdout);
