@@ -57,6 +57,15 @@ void print_traffic(std::ostream& out, const io::RunResult& result) {
                        mean(row.seconds) / steps);
 }
 
+/// Who computes the matrix products of this run, and what to do where it is the slow fallback.
+void print_products(std::ostream& out, const io::RunResult& result) {
+  const auto& p = result.provenance;
+  const auto& backend = result.precision == "fp64" ? p.gemm_fp64 : p.gemm_fp32;
+  const bool blas = backend != "oneDNN";
+  out << fmt::format("PRODUCTS: {}{}\n", backend, blas ? fmt::format(", kernel {}", p.blas_kernel) : "");
+  if (blas && p.blas_fallback) out << "NOTE: " << p.blas_advice << "\n";
+}
+
 void print_checks(std::ostream& out, const io::RunResult& result) {
   out << fmt::format("\n{:<46} {:>10} {:>10}\n", "check", "value", "limit");
   for (const auto& row : result.verdict.checks)
@@ -91,7 +100,7 @@ void print_report(std::ostream& out, const io::RunResult& result) {
       "MODEL: {:.2f} GFLOP/s, {:.1f} % of the matrix-product rate ({:.2f} GFLOP/s, {} ranks at once)\n",
       1e-9 * fom.model_flops_per_s, 100 * fom.gemm_fraction, 1e-9 * fom.gemm_flops_per_s,
       result.provenance.ranks);
-  if (result.provenance.blas_fallback) out << "NOTE: " << result.provenance.blas_advice << "\n";
+  print_products(out, result);
   for (const auto& reason : result.verdict.reasons) out << "INVALID: " << reason << "\n";
   out << fmt::format("FOM: {:.1f} tokens/s\n", fom.tokens_per_s);
   out << fmt::format("VALID: {}\n", result.verdict.valid ? "yes" : "no");
