@@ -49,7 +49,8 @@ struct Exp2Coefficients<double> {
 template <class T>
 [[gnu::always_inline]] inline Simd<T> exp2(const Simd<T>& x) {
   using V = Simd<T>;
-  using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  // Unsigned: far below the smallest exponent the sum wraps around, in lanes that become 0 below.
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   using BitsV = simd::rebind_simd_t<Bits, V>;
   constexpr int mantissa = std::numeric_limits<T>::digits - 1;
   // Adding 1.5 * 2^mantissa leaves the nearest integer of x in the low bits.
