@@ -126,7 +126,8 @@ config::Config twin_of(const config::Config& config, int sequence_degree) {
   m.head_dim = std::min<Index>(m.head_dim, 8);
   m.hidden = std::min<Index>(m.hidden, 32);
   m.intermediate = std::min<Index>(m.intermediate, 48);
-  m.vocabulary = std::min<Index>(m.vocabulary, 64);
+  // At least as many as the twin's language and a change of one token need.
+  m.vocabulary = std::clamp<Index>(m.vocabulary, 8, 64);
   m.max_positions = std::max(m.max_positions, twin.train.sequence_length);
   twin.data = {};
   twin.data.source = config::DataSource::synthetic;

@@ -193,6 +193,16 @@ TEST(SelfCheck, PassesAndSaysWhatItChecked) {
   }
 }
 
+TEST(SelfCheck, TheSmallestVocabularyWillDo) {
+  const auto self = comm::Communicator::self();
+  auto config = packed_config(2, 1);
+  config.model.vocabulary = 2;
+  for (const Index end_of_document : {-1, 0}) {
+    config.data.end_of_document = end_of_document;
+    for (const auto& check : train::self_check(self, config)) EXPECT_TRUE(check.passed) << check.name;
+  }
+}
+
 TEST(SelfCheck, TheTwinHasTheDecksHeadsAndASmallModel) {
   auto config = packed_config(6, 5);
   auto& m = config.model;
