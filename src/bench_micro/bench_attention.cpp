@@ -8,6 +8,8 @@
 #include <Kokkos_Random.hpp>
 #include <benchmark/benchmark.h>
 
+#include <utility>
+
 namespace minisp::bench_micro {
 namespace {
 
@@ -91,8 +93,9 @@ void sizes(benchmark::internal::Benchmark* b) {
   b->ArgNames({"head_dim", "length", "heads", "kv_heads"})->UseManualTime()->Unit(benchmark::kMillisecond);
   for (int length : {2048, 8192})
     for (int head_dim : {64, 128})
-      for (int kv_heads : {4, 1}) b->Args({head_dim, length, 4, kv_heads});
-  b->MinTime(1);
+      for (const auto& [heads, kv_heads] : {std::pair{2, 2}, std::pair{4, 1}})
+        b->Args({head_dim, length, heads, kv_heads});
+  b->Iterations(5);
 }
 BENCHMARK(attention<float>)->Apply(sizes);
 
