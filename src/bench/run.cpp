@@ -124,14 +124,10 @@ void gather_phases_and_traffic(const Communicator& world, const Measurements& m,
   for (const auto& phase : m.phases)
     result.phases.push_back({phase.name, comm::gather_scalar(world, phase.seconds)});
   for (const auto& entry : m.ledger.entries())
-    result.traffic.push_back({entry.collective,
-                              entry.phase,
-                              comm::gather_scalar(world, entry.calls),
-                              comm::gather_scalar(world, entry.bytes_on_node),
-                              comm::gather_scalar(world, entry.bytes_off_node),
-                              comm::gather_scalar(world, expected_bytes(m, entry)),
-                              comm::gather_scalar(world, entry.seconds),
-                              {}});
+    result.traffic.push_back(
+        {entry.collective, entry.phase, comm::gather_scalar(world, entry.calls),
+         comm::gather_scalar(world, entry.bytes_on_node), comm::gather_scalar(world, entry.bytes_off_node),
+         comm::gather_scalar(world, expected_bytes(m, entry)), comm::gather_scalar(world, entry.seconds)});
 }
 
 io::FigureOfMerit figure_of_merit(const Communicator& world, const Config& config, const parallel::Plan& plan,

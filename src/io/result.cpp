@@ -60,9 +60,7 @@ void write_traffic(hid_t file, const std::vector<TrafficRow>& traffic) {
     write_dataset(file, path + "expected_bytes", row.expected_bytes, "B",
                   "Bytes that every rank sends by the decomposition's formula");
     write_dataset(file, path + "seconds", row.seconds, "s",
-                  "Seconds in the call after the last rank arrived");
-    write_dataset(file, path + "wait_seconds", row.wait_seconds, "s",
-                  "Seconds from this rank's arrival to the last one's");
+                  "Seconds in the call, waiting for late ranks included");
   }
 }
 

@@ -47,7 +47,7 @@ struct TrafficRow {
   std::vector<Index> calls;
   std::vector<Index> bytes_on_node, bytes_off_node;  ///< sent to ranks on this node and on others
   std::vector<Index> expected_bytes;                 ///< by the decomposition's formula, both tiers together
-  std::vector<double> seconds, wait_seconds;         ///< on the wire; waiting for the last arrival
+  std::vector<double> seconds;                       ///< in the call, waiting for late ranks included
 };
 
 /// Bytes a rank, one entry each.
