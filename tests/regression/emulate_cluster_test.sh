@@ -69,7 +69,8 @@ expect_nothing_left "$run"
 # Interrupted in the middle of an exchange. Job control: else the shell starts the run with SIGINT ignored.
 set -m
 for signal in INT TERM; do
-  "$cluster" --ranks-per-host 2 --rate 50mbit -- "$probe" forever >"$output" 2>&1 &
+  : >"$output" # here: the run empties it when it gets to it, and what the last one left would be read till then
+  "$cluster" --ranks-per-host 2 --rate 50mbit -- "$probe" forever >>"$output" 2>&1 &
   run=$!
   for _ in {1..150}; do
     if grep -q 'us over all' "$output"; then break; fi
