@@ -7,7 +7,8 @@ set -euo pipefail
 cluster=$1
 probe=$2
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+run=
+trap 'if [[ -n $run ]]; then kill "$run" 2>/dev/null || true; fi; rm -f "$output"' EXIT
 
 die() {
   echo "FAILED: $*"
