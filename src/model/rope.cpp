@@ -258,6 +258,7 @@ void rope_pack_backward(const Exec& exec, const HeadLayout& layout, const Matrix
                                [&](const int head) {
                                  math::for_lanes(team, d, [=](const Index i) { sums[head * d + i] = A(0); });
                                });
+          team.team_barrier();  // ranges of another length may be dealt to the threads in another way
         }
         for (Index r = begin; r < end; ++r) {
           const Rotation<T> angles = rotation_at(table, rotates, rotates ? positions(r) : 0);
