@@ -49,6 +49,7 @@ void embedding_forward(const Exec& exec, const Vector<const int>& tokens, const 
         const Index r = static_cast<Index>(team.league_rank());
         const T* const source = &table(tokens(r), 0);
         T* const target = &out(r, 0);
+        math::prefetch_row(target, columns);
         math::for_columns(team, columns, [=](const Index c) { target[c] = source[c]; });
       });
 }
@@ -66,6 +67,7 @@ void embedding_forward(const Exec& exec, const Vector<const int>& tokens, const 
         const T* const token = &table(tokens(r), 0);
         const T* const position = &position_table(positions(r), 0);
         T* const target = &out(r, 0);
+        math::prefetch_row(target, columns);
         math::for_columns(team, columns, [=](const Index c) {
           target[c] = static_cast<T>(static_cast<A>(token[c]) + static_cast<A>(position[c]));
         });

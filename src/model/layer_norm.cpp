@@ -54,6 +54,7 @@ void layer_norm_forward(const Exec& exec, const Matrix<const T>& x, const Vector
         const Index r = static_cast<Index>(team.league_rank());
         const T* const row = &x(r, 0);
         const A sum = math::row_sum<A>(team, columns, [=](const Index c) { return static_cast<A>(row[c]); });
+        math::prefetch_row(row + row_stride(x), columns);  // the next team's, while this one computes
         finish_row<T>(team, columns, sum, epsilon, row, weight.data(), bias.data(), &out(r, 0), &mean(r),
                       &inverse_deviation(r));
       });
@@ -73,6 +74,8 @@ void residual_layer_norm_forward(const Exec& exec, const Matrix<const T>& x, con
         const Index r = static_cast<Index>(team.league_rank());
         const T *const kept = &x(r, 0), *const added = &branch(r, 0);
         T* const row = &sum(r, 0);
+        math::prefetch_row(row, columns);
+        math::prefetch_row(&out(r, 0), columns);
         const A total = math::row_sum<A>(team, columns, [=](const Index c) {
           row[c] = static_cast<T>(static_cast<A>(kept[c]) + static_cast<A>(added[c]));
           return static_cast<A>(row[c]);

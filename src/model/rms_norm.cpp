@@ -61,6 +61,8 @@ void residual_rms_norm_forward(const Exec& exec, const Matrix<const T>& x, const
         const Index r = static_cast<Index>(team.league_rank());
         const T *const kept = &x(r, 0), *const added = &branch(r, 0);
         T* const row = &sum(r, 0);
+        math::prefetch_row(row, columns);
+        math::prefetch_row(&out(r, 0), columns);
         const A total = math::row_sum<A>(team, columns, [=](const Index c) {
           row[c] = static_cast<T>(static_cast<A>(kept[c]) + static_cast<A>(added[c]));
           const A value = static_cast<A>(row[c]);
