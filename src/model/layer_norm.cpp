@@ -47,14 +47,14 @@ void layer_norm_forward(const Exec& exec, const Matrix<const T>& x, const Vector
                         const Vector<const T>& bias, double epsilon, const Matrix<T>& out,
                         const Vector<Accumulate<T>>& mean, const Vector<Accumulate<T>>& inverse_deviation) {
   using A = Accumulate<T>;
-  const Index columns = static_cast<Index>(x.extent(1));
+  const Index columns = static_cast<Index>(x.extent(1)), next_row = row_stride(x);
   Kokkos::parallel_for(
       "minisp::layer_norm::forward", math::row_teams(exec, static_cast<Index>(x.extent(0))),
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
         const T* const row = &x(r, 0);
         const A sum = math::row_sum<A>(team, columns, [=](const Index c) { return static_cast<A>(row[c]); });
-        math::prefetch_row(row + row_stride(x), columns);  // the next team's, while this one computes
+        math::prefetch_row(row + next_row, columns);  // the next team's, while this one computes
         finish_row<T>(team, columns, sum, epsilon, row, weight.data(), bias.data(), &out(r, 0), &mean(r),
                       &inverse_deviation(r));
       });

@@ -6,9 +6,8 @@
 #include "math/gemm.hpp"
 #include "math/row_reduce.hpp"
 
-#include <fmt/format.h>
-
 #include <stdexcept>
+#include <string>
 
 namespace minisp::model {
 
@@ -22,8 +21,9 @@ Index blocks_of(const X& x, Index rows, Index columns, const char* where) {
   const Index x_rows = static_cast<Index>(x.extent(0)), x_columns = static_cast<Index>(x.extent(1));
   const Index blocks = x_columns > 0 ? columns / x_columns : 0;
   if (blocks * x_columns != columns || blocks * rows != x_rows)
-    throw std::invalid_argument(fmt::format("{}: x is {}x{}, not column blocks of {} rows by {} columns",
-                                            where, x_rows, x_columns, rows, columns));
+    throw std::invalid_argument(std::string(where) + ": x is " + std::to_string(x_rows) + "x" +
+                                std::to_string(x_columns) + ", not column blocks of " + std::to_string(rows) +
+                                " rows by " + std::to_string(columns) + " columns");
   return blocks;
 }
 
