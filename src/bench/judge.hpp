@@ -14,7 +14,7 @@ namespace minisp::bench {
 struct Evidence {
   std::vector<io::CheckRow> self_check;
   std::vector<std::string> traffic_differences;  ///< of all ranks, a sentence each
-  double unattributed_fraction = 0;  ///< share of a rank's median step that no phase covers, largest
+  double unattributed_fraction = 0;  ///< share of a step that no phase covers: least of steps, worst rank
   Index ranks_with_other_weights = 0;
   Index memory_growth = 0;  ///< bytes between the first timed step and the last, largest
 };

@@ -153,9 +153,10 @@ Evidence gather_evidence(const Communicator& world, const Measurements& m, const
   if (others > static_cast<Index>(m.traffic_differences.size()))
     evidence.traffic_differences.push_back(
         fmt::format("another rank has {} lines of traffic off the formula", others));
-  // The median: a rank that loses its core between two phases is the machine's doing, in one step or another;
-  // work that no phase covers is there in every step.
-  evidence.unattributed_fraction = comm::maximum(world, train::median(m.unattributed));
+  // The least of the steps: a rank that loses its core between two phases is the machine's doing, in one step
+  // or another; work that no phase covers is there in every step.
+  evidence.unattributed_fraction =
+      comm::maximum(world, *std::min_element(m.unattributed.begin(), m.unattributed.end()));
   evidence.ranks_with_other_weights = train::ranks_that_differ<T>(world, trainer.weights());
   evidence.memory_growth = comm::maximum(world, static_cast<Index>(m.memory_growth));
   return evidence;
