@@ -16,19 +16,19 @@ mutate "the loss over one rank's number of valid tokens" src/train/trainer.cpp \
 noticed_by_reference llama-untied-packed 4 parallel.system=data-parallel
 noticed_by_run "scalars in phase 'token count'" 4
 
-mutate 'gradients summed over the group in place of all ranks' src/train/trainer.cpp \
-  's/all_reduce_sum(mesh_.world(), exec, gradients_)/all_reduce_sum(mesh_.sequence(), exec, gradients_)/'
-noticed_by_reference qwen2-bias 4 parallel.system=basp
-noticed_by_run "all_reduce_sum in phase 'gradients' over 'sequence'" 4 parallel.system=basp train.batch=2
-noticed_by_run 'ranks with other weights' 4 parallel.system=basp train.batch=2
-
-mutate 'clipping by the norm of one part of the gradient' src/train/optimizer.cpp \
-  's/total += sums(block);/total = sums(block);/'
+mutate 'clipping by the norm of one part of the gradient' src/math/sum_of_squares.cpp \
+  's/total += sums(i);/total = sums(i);/'
 noticed_by_reference gpt2 1
 
 mutate 'AdamW without the correction of its first steps' src/train/optimizer.cpp \
-  's|rate / (1 - std::pow(train_.beta1, t))|rate|'
+  's|rate_ / (1 - std::pow(train_.beta1, t))|rate_|'
 noticed_by_reference gpt2 1
+
+mutate 'gradients summed over the group in place of all ranks' src/parallel/parameter_store.cpp \
+  's/all_reduce_sum(mesh_.world(), exec, whole_gradient/all_reduce_sum(mesh_.sequence(), exec, whole_gradient/'
+noticed_by_reference qwen2-bias 4 parallel.system=basp
+noticed_by_run "all_reduce_sum in phase 'reduce gradients' over 'sequence'" 4 parallel.system=basp train.batch=2
+noticed_by_run 'ranks with other weights' 4 parallel.system=basp train.batch=2
 
 mutate 'labels that stop at the edge of a shard' src/parallel/batch_partition.cpp \
   's/row\[p + 1\])/row[p + 1 < static_cast<std::size_t>(shard.end) ? p + 1 : p])/'

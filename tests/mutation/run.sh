@@ -69,32 +69,52 @@ cmake -S "$copy" -B "$scratch/build" -DMINISP_ENABLE_TESTS=OFF -DMINISP_ENABLE_B
   cat "$scratch/build.log"
   exit 1
 }
-build 'the program'
 
-# As it is, the program passes every check below.
-echo 'no fault'
-mutate() { is_wanted "$1" && selected=true || selected=false; }
-noticed_by_reference() { ! $selected || reference_check 0 '^VALID: yes' "$@"; }
-noticed_by_run() { ! $selected || run_check 0 '^VALID: yes' "${@:2}"; }
-# shellcheck source=tests/mutation/mutations.sh
-source "$source_folder/tests/mutation/mutations.sh"
-[[ $failures -eq 0 ]] || exit 1
-
-mutate() { # mutate TITLE FILE SED_EXPRESSION
-  selected=false
-  is_wanted "$1" || return 0
-  selected=true
-  echo "$1"
-  if [[ -n $mutated_file && $mutated_file != "$2" ]]; then cp "$original/$mutated_file" "$copy/$mutated_file"; fi
-  sed "$3" "$original/$2" >"$copy/$2"
+# Puts one fault into the copy, in place of the last one; every fault is one line.
+apply() { # apply TITLE FILE SED_EXPRESSION
+  if [[ -n $mutated_file ]]; then cp "$original/$mutated_file" "$copy/$mutated_file"; fi
   mutated_file=$2
-  faults=$((faults + 1))
+  sed "$3" "$original/$2" >"$copy/$2"
   local changed
   changed=$(diff "$original/$2" "$copy/$2" | grep -c '^[<]' || true)
   if [[ $changed -ne 1 ]]; then
     echo "FAILED: '$1' changes $changed lines of $2, not one: bring it up to date with the code"
     exit 1
   fi
+}
+
+# Every fault still has its place in the code, before anything is built.
+mutate() { apply "$@"; }
+noticed_by_reference() { :; }
+noticed_by_run() { :; }
+# shellcheck source=tests/mutation/mutations.sh
+source "$source_folder/tests/mutation/mutations.sh"
+cp "$original/$mutated_file" "$copy/$mutated_file"
+mutated_file=
+
+# As it is, the program passes every check below.
+build 'the program'
+echo 'no fault'
+declare -A passed
+mutate() { is_wanted "$1" && selected=true || selected=false; }
+noticed_by_reference() { ! $selected || once reference_check 0 '^VALID: yes' "$@"; }
+noticed_by_run() { ! $selected || once run_check 0 '^VALID: yes' "${@:2}"; }
+once() {
+  [[ -z ${passed["$*"]:-} ]] || return 0
+  passed["$*"]=yes
+  "$@"
+}
+# shellcheck source=tests/mutation/mutations.sh
+source "$source_folder/tests/mutation/mutations.sh"
+[[ $failures -eq 0 ]] || exit 1
+
+mutate() {
+  selected=false
+  is_wanted "$1" || return 0
+  selected=true
+  faults=$((faults + 1))
+  echo "$1"
+  apply "$@"
   build "'$1'"
 }
 noticed_by_reference() { ! $selected || reference_check 1 '^VALID: no' "$@"; }
