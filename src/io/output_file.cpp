@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "io/output_file.hpp"
 
+#include "io/disk.hpp"
 #include "util/error.hpp"
 
 #include <algorithm>
@@ -12,9 +13,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace minisp::io {
@@ -25,55 +23,6 @@ namespace {
 constexpr std::uint64_t bytes_around_array = 64 * 1024;
 /// MPI-IO libraries count bytes of a call in an int somewhere.
 constexpr std::int64_t bytes_per_call = std::int64_t{1} << 30;
-
-std::string system_message() {
-  return std::strerror(errno);
-}
-
-/// Closes a POSIX file at the end of the scope.
-struct Descriptor {
-  int id = -1;
-  ~Descriptor() {
-    if (id >= 0) close(id);
-  }
-};
-
-/// EFBIG when this process may not write up to byte `end` (ulimit -f), else 0.
-int size_limit_error(std::uint64_t end) {
-  rlimit limit{};
-  getrlimit(RLIMIT_FSIZE, &limit);
-  return limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur ? EFBIG : 0;
-}
-
-/// Allocates blocks up to byte `end` without changing the file's size; returns errno. Where the system or the
-/// file system cannot do so, the free space has to be enough (quotas go unseen then).
-int allocate(const std::string& path, std::uint64_t end) {
-  const Descriptor file{open(path.c_str(), O_WRONLY | O_CLOEXEC)};
-  if (file.id < 0) return errno;
-#ifdef FALLOC_FL_KEEP_SIZE
-  if (fallocate(file.id, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(end)) == 0) return 0;
-  if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
-#endif
-  struct stat present {};
-  struct statvfs system {};
-  if (fstat(file.id, &present) != 0 || fstatvfs(file.id, &system) != 0) return errno;
-  const auto has = static_cast<std::uint64_t>(present.st_blocks) * 512;
-  const auto free = static_cast<std::uint64_t>(system.f_bavail) * system.f_frsize;
-  return end > has && end - has > free ? ENOSPC : 0;
-}
-
-void sync(const std::string& path, int flags) {
-  const Descriptor file{open(path.c_str(), flags | O_CLOEXEC)};
-  // Some file systems cannot sync a folder (EINVAL); what they promise about renames is then all there is.
-  if (file.id < 0 || (fsync(file.id) != 0 && errno != EINVAL))
-    throw environment_error("cannot be brought to the disk (" + system_message() + ")", path,
-                            "Check the disk's free space and quota");
-}
-
-std::string folder_of(const std::string& path) {
-  const auto folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
 
 Error output_exists(const std::string& path) {
   return input_error("exists already", path,
@@ -138,7 +87,7 @@ void check_output_path(const std::string& path, bool overwrite) {
   // Permissions, read-only file systems and quotas are best asked by trying.
   const auto partial = path + ".partial";
   const bool was_there = fs::exists(partial, ignored);
-  const Descriptor file{open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)};
+  const Descriptor file(open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (file.id < 0)
     throw input_error("cannot be written in the folder " + folder + " (" + system_message() + ")", path,
                       "Change output.file, or the folder's permissions");
