@@ -21,6 +21,8 @@ struct RopeScaling {
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   std::int64_t original_max_positions = 8192;
+
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct Architecture {
@@ -49,6 +51,8 @@ struct Architecture {
   std::int64_t kv_size() const { return kv_heads * head_dim; }
   /// Number of parameters, a tied head counted once.
   std::int64_t parameters() const;
+
+  bool operator==(const Architecture&) const = default;
 };
 
 /// Throws Error (bad_input) naming the field where sizes do not fit: non-positive sizes, heads not a

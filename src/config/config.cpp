@@ -27,5 +27,8 @@ const char* to_string(DataSource source) {
 const char* to_string(TokenType type) {
   return name_of(type);
 }
+const char* to_string(ExportType type) {
+  return name_of(type);
+}
 
 }  // namespace minisp::config

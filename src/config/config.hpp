@@ -21,6 +21,8 @@ enum class Recompute { none, selective, full };
 enum class Sharding { none, zero1, zero2, zero3, mics };
 enum class DataSource { synthetic, tokens, text };
 enum class TokenType { uint16, uint32 };
+/// Type of exported weights: that of training, or another.
+enum class ExportType { stored, float32, bfloat16 };
 
 struct DataConfig {
   DataSource source = DataSource::synthetic;
@@ -71,6 +73,12 @@ struct OutputConfig {
   bool activations = false, logits = false, gradients = false, weights = false;  ///< of the last step
 };
 
+struct ExportConfig {
+  std::string folder;      ///< Hugging Face folder to write after the last step, empty: none
+  bool overwrite = false;  ///< replace a model that is there
+  ExportType type = ExportType::stored;
+};
+
 struct Config {
   std::string deck_file;               ///< as given on the command line
   std::string deck_text;               ///< the whole deck, for provenance
@@ -84,6 +92,7 @@ struct Config {
   ParallelConfig parallel;
   VerifyConfig verify;
   OutputConfig output;
+  ExportConfig export_to;
 };
 
 const char* to_string(System system);
@@ -93,5 +102,6 @@ const char* to_string(Recompute recompute);
 const char* to_string(Sharding sharding);
 const char* to_string(DataSource source);
 const char* to_string(TokenType type);
+const char* to_string(ExportType type);
 
 }  // namespace minisp::config

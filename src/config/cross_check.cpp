@@ -3,6 +3,7 @@
 #include "config/cross_check.hpp"
 
 #include "config/architecture_fault.hpp"
+#include "config/hugging_face_writer.hpp"
 #include "util/error.hpp"
 
 #include <algorithm>
@@ -112,6 +113,9 @@ void check_run(const Config& config, const Where& where) {
         throw input_error("there is no file to write to", where(key),
                           "Set output.file, for instance to a.h5");
   }
+  if (!config.export_to.folder.empty() && !exported_family(config.model))
+    throw input_error("no class of Transformers has both biases on q, k and v and norms of their heads",
+                      where("export.folder"), "Switch model.qkv_bias or model.qk_norm off, or leave it out");
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ template <>
 inline constexpr std::array enum_names<DataSource>{"synthetic", "tokens", "text"};
 template <>
 inline constexpr std::array enum_names<TokenType>{"uint16", "uint32"};
+template <>
+inline constexpr std::array enum_names<ExportType>{"stored", "float32", "bfloat16"};
 
 template <class E>
 const char* name_of(E value) {

@@ -377,6 +377,13 @@ void add_run(std::vector<Key>& keys) {
       member("output.gradients", &Config::output, &O::gradients, "", any, "write those of the last step"));
   keys.push_back(
       member("output.weights", &Config::output, &O::weights, "", any, "write those after the last step"));
+  using E = ExportConfig;
+  keys.push_back(member("export.folder", &Config::export_to, &E::folder, "", any,
+                        "Hugging Face folder to write the weights after the last step to; empty: none"));
+  keys.push_back(member("export.overwrite", &Config::export_to, &E::overwrite, "", any,
+                        "replace a model that is in the folder"));
+  keys.push_back(member("export.type", &Config::export_to, &E::type, "", any,
+                        "type of the numbers there; stored: as they are trained"));
 }
 
 }  // namespace
@@ -400,7 +407,8 @@ const Key* find_key(const std::string& name) {
 }
 
 const std::vector<std::string>& table_names() {
-  static const std::vector<std::string> names{"model", "data", "train", "parallel", "verify", "output"};
+  static const std::vector<std::string> names{"model",  "data",   "train", "parallel",
+                                              "verify", "output", "export"};
   return names;
 }
 
