@@ -10,6 +10,7 @@
 #include "comm/scalars.hpp"
 #include "config/deck.hpp"
 #include "io/output_file.hpp"
+#include "train/export.hpp"
 #include "train/figure_of_merit.hpp"
 #include "train/self_check.hpp"
 #include "train/trainer.hpp"
@@ -185,6 +186,10 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
     comm::collective_guard(world, [&] {
       if (world.rank() == 0) io::check_output_path(config.output.file, config.output.overwrite);
     });
+  if (!config.export_to.folder.empty())
+    comm::collective_guard(world, [&] {
+      if (world.rank() == 0) train::check_export_folder(config.export_to);
+    });
   if (options.dry_run) return ExitCode::valid;
 
   auto result = describe_run(config, plan, world.topology().nodes(),
@@ -221,6 +226,10 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
     tensors.write(file, *trainer);
     file.commit();
     say(world, "results  " + config.output.file + "\n");
+  }
+  if (!config.export_to.folder.empty()) {
+    train::export_weights<T>(config, mesh, trainer->layout(), trainer->pieces());
+    say(world, "weights  " + config.export_to.folder + "\n");
   }
   return result.verdict.valid ? ExitCode::valid : ExitCode::invalid;
 }

@@ -70,6 +70,8 @@ class Trainer {
   /// The whole flat buffers, in the layout's order; collective. Copies where parameters are sharded.
   Vector<T> weights() const { return store_.full_weights(Exec()); }
   Vector<Accumulate<T>> gradients() const { return store_.full_gradients(Exec()); }
+  /// The weights that this rank updates (ParameterStore::pieces).
+  std::vector<typename parallel::ParameterStore<T>::Piece> pieces() const { return store_.pieces(); }
   /// Visible query-key pairs of the last step, of this rank's group.
   Index visible_pairs() const { return visible_pairs_; }
   /// Tokens of the rows of this rank's group for micro-step `micro` of the next step.
