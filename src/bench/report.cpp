@@ -60,8 +60,10 @@ void print_traffic(std::ostream& out, const io::RunResult& result) {
 /// Who computes the matrix products of this run, and what to do where it is the slow fallback.
 void print_products(std::ostream& out, const io::RunResult& result) {
   const auto& p = result.provenance;
-  const auto& backend = result.precision == "fp64" ? p.gemm_fp64 : p.gemm_fp32;
-  const bool blas = backend != "oneDNN";
+  const auto& backend = result.precision == "fp64"   ? p.gemm_fp64
+                        : result.precision == "bf16" ? p.gemm_bf16
+                                                     : p.gemm_fp32;
+  const bool blas = backend.find("BLAS") != std::string::npos;
   out << fmt::format("PRODUCTS: {}{}\n", backend, blas ? fmt::format(", kernel {}", p.blas_kernel) : "");
   if (blas && p.blas_fallback) out << "NOTE: " << p.blas_advice << "\n";
 }

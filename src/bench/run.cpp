@@ -243,8 +243,8 @@ ExitCode run_command(const Communicator& world, const RunOptions& options) {
     return parallel::make_plan(config.parallel, world.size(), config.model, config.train.batch,
                                config.train.sequence_length);
   });
-  return config.train.precision == config::Precision::fp64 ? run<double>(world, config, plan, options)
-                                                           : run<float>(world, config, plan, options);
+  return train::with_precision(config.train.precision,
+                               [&]<class T>() { return run<T>(world, config, plan, options); });
 }
 
 }  // namespace minisp::bench

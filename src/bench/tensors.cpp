@@ -50,10 +50,13 @@ void Tensors<T>::write(io::OutputFile& file, const train::Trainer<T>& trainer) c
                     "(sequence, position, feature) of the last step");
   if (wanted_.gradients)
     for (const auto& entry : trainer.layout().entries())
-      write_parameter(file, entry, HostVector<const T>(gradients_.data(), gradients_.size()),
+      write_parameter(file, entry, HostVector<const Accumulate<T>>(gradients_.data(), gradients_.size()),
                       io::gradient_path(entry.name), "Gradient of the last step's loss");
   if (!wanted_.weights) return;
-  const HostVector<const T> weights = host(trainer.weights());
+  // bf16 is written as fp32, which every reader knows.
+  const auto stored = host(trainer.weights());
+  const HostVector<Accumulate<T>> weights(Kokkos::view_alloc("minisp::tensors::weights", Kokkos::WithoutInitializing), stored.extent(0));
+  for (std::size_t i = 0; i < stored.extent(0); ++i) weights(i) = static_cast<Accumulate<T>>(stored(i));
   for (const auto& entry : trainer.layout().entries())
     write_parameter(file, entry, weights, io::weight_path(entry.name), "Weights after the last step");
 }
@@ -61,21 +64,22 @@ void Tensors<T>::write(io::OutputFile& file, const train::Trainer<T>& trainer) c
 /// One tensor of the flat buffer under its Hugging Face name and shape; the ranks share the rows.
 template <class T>
 void Tensors<T>::write_parameter(io::OutputFile& file, const model::ParameterEntry& entry,
-                                 const HostVector<const T>& flat, const std::string& path,
+                                 const HostVector<const Accumulate<T>>& flat, const std::string& path,
                                  const std::string& description) const {
   const auto& world = mesh_.world();
-  const auto tensor = model::to_hugging_face<T>(entry, flat);
+  const auto tensor = model::to_hugging_face<Accumulate<T>>(entry, flat);
   const Index rows = entry.shape.front(), width = entry.size() / rows;
   const Index begin = rows * world.rank() / world.size(), end = rows * (world.rank() + 1) / world.size();
-  const std::vector<T> part(tensor.begin() + begin * width, tensor.begin() + end * width);
+  const std::vector<Accumulate<T>> part(tensor.begin() + begin * width, tensor.begin() + end * width);
   std::vector<Index> start(entry.shape.size(), 0), count = entry.shape;
   start.front() = begin;
   count.front() = end - begin;
   std::vector<io::Slab> slabs;
   if (end > begin) slabs.push_back({start, count});
-  file.write_global<T>(path, entry.shape, slabs, part.data(), "1", description);
+  file.write_global<Accumulate<T>>(path, entry.shape, slabs, part.data(), "1", description);
 }
 
+template class Tensors<bfloat16>;
 template class Tensors<float>;
 template class Tensors<double>;
 

@@ -28,13 +28,13 @@ class Tensors {
 
  private:
   void write_parameter(io::OutputFile& file, const model::ParameterEntry& entry,
-                       const HostVector<const T>& flat, const std::string& path,
+                       const HostVector<const Accumulate<T>>& flat, const std::string& path,
                        const std::string& description) const;
 
   config::OutputConfig wanted_;
   const parallel::Mesh& mesh_;
   train::Recorder<T> recorder_;
-  std::vector<T> gradients_;  // flat; no Kokkos memory, which is the step's to account for
+  std::vector<Accumulate<T>> gradients_;  // flat; no Kokkos memory, which is the step's to account for
 };
 
 }  // namespace minisp::bench

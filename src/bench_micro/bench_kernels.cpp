@@ -5,7 +5,6 @@
 #include "bench_micro/timing.hpp"
 #include "math/column_sum.hpp"
 #include "model/cross_entropy.hpp"
-#include "model/elementwise.hpp"
 #include "model/embedding.hpp"
 #include "model/layer_norm.hpp"
 #include "model/linear.hpp"
@@ -173,7 +172,7 @@ struct Logits {
 };
 template <int vocabulary>
 void softmax(const Logits<vocabulary>& p) {
-  softmax_cross_entropy<T>(p.exec, p.logits, p.labels, 1.0, true, p.losses);
+  softmax_cross_entropy<T>(p.exec, p.logits, p.labels, 1.0, p.logits, p.losses);
 }
 
 [[maybe_unused]] const benchmark::internal::Benchmark* const kernel_benchmarks[] = {
@@ -215,7 +214,6 @@ void softmax(const Logits<vocabulary>& p) {
                            }),
     kernel_benchmark<Norm>("bias_gradient", one,
                            [](const Norm& p) { linear_backward_bias<T>(p.exec, p.x, p.workspace, p.dbias); }),
-    kernel_benchmark<Norm>("residual_add", 3 * one, [](const Norm& p) { add<T>(p.exec, p.y, p.x); }),
     kernel_benchmark<Mlp>("swiglu_forward", 3 * one,
                           [](const Mlp& p) { swiglu_forward<T>(p.exec, p.gate_up, p.act); }),
     kernel_benchmark<Mlp>(

@@ -28,11 +28,12 @@ Index rounded_up(Index n, int ranks) {
 /// blocks(i) = sum of blocks(rank*chunk + i) over ranks, from rank 0 on, for i < chunk.
 template <class T>
 void sum_blocks(const Exec& exec, const Vector<T>& blocks, Index chunk, int ranks) {
+  using A = Accumulate<T>;
   Kokkos::parallel_for(
       "minisp::comm::sum_blocks", RowPolicy(exec, 0, chunk), KOKKOS_LAMBDA(Index i) {
-        T sum = blocks(i);
-        for (int rank = 1; rank < ranks; ++rank) sum += blocks(rank * chunk + i);
-        blocks(i) = sum;
+        A sum = static_cast<A>(blocks(i));
+        for (int rank = 1; rank < ranks; ++rank) sum += static_cast<A>(blocks(rank * chunk + i));
+        blocks(i) = static_cast<T>(sum);
       });
 }
 
@@ -67,7 +68,7 @@ void all_reduce_sum(const Communicator& communicator, const Exec& exec, const Ve
     const auto rest = Kokkos::subview(data, Kokkos::make_pair(whole, n));
     const Vector<T> padded(workspace, ranks);
     const auto used = Kokkos::subview(padded, Kokkos::make_pair(Index{0}, n - whole));
-    Kokkos::deep_copy(exec, padded, T{});
+    Kokkos::deep_copy(exec, padded, T(0));
     Kokkos::deep_copy(exec, used, rest);
     exec.fence();
     reduce_piece(communicator.backend(), exec, padded.data(), ranks, workspace + ranks);
@@ -84,6 +85,7 @@ std::size_t all_reduce_workspace_bytes(Index n, std::size_t element_bytes, int r
 
 template void all_reduce_sum(const Communicator&, const Exec&, const Vector<double>&);
 template void all_reduce_sum(const Communicator&, const Exec&, const Vector<float>&);
+template void all_reduce_sum(const Communicator&, const Exec&, const Vector<bfloat16>&);
 template void all_reduce_sum(const Communicator&, const Exec&, const Vector<int>&);
 template void all_reduce_sum(const Communicator&, const Exec&, const Vector<Index>&);
 

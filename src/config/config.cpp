@@ -12,6 +12,9 @@ const char* to_string(System system) {
 const char* to_string(Precision precision) {
   return name_of(precision);
 }
+const char* to_string(GradientPrecision precision) {
+  return name_of(precision);
+}
 const char* to_string(OptimizerKind kind) {
   return name_of(kind);
 }

@@ -12,7 +12,9 @@
 namespace minisp::config {
 
 enum class System { single, data_parallel, ulysses, basp };
-enum class Precision { fp64, fp32 };
+enum class Precision { fp64, fp32, bf16 };
+/// In what gradients of weights are kept and sent: in what the model is stored in, or in fp32.
+enum class GradientPrecision { model, fp32 };
 enum class OptimizerKind { sgd, adamw };
 /// Activations that a backward pass makes anew: none; the attention core's output; a block's all but its
 /// input.
@@ -43,6 +45,7 @@ struct TrainConfig {
   std::int64_t sequence_length = 1024;  ///< S
   std::int64_t accumulation = 1;        ///< micro-steps an optimizer step
   Precision precision = Precision::fp32;
+  GradientPrecision gradient_precision = GradientPrecision::model;
   OptimizerKind optimizer = OptimizerKind::adamw;
   double learning_rate = 3e-4;
   std::int64_t learning_rate_warmup = 0;  ///< steps of linear warm-up
@@ -97,6 +100,7 @@ struct Config {
 
 const char* to_string(System system);
 const char* to_string(Precision precision);
+const char* to_string(GradientPrecision precision);
 const char* to_string(OptimizerKind kind);
 const char* to_string(Recompute recompute);
 const char* to_string(Sharding sharding);

@@ -17,7 +17,9 @@ inline constexpr std::array enum_names<Family>{"llama", "qwen2", "qwen3", "gpt2"
 template <>
 inline constexpr std::array enum_names<System>{"single", "data-parallel", "ulysses", "basp"};
 template <>
-inline constexpr std::array enum_names<Precision>{"fp64", "fp32"};
+inline constexpr std::array enum_names<Precision>{"fp64", "fp32", "bf16"};
+template <>
+inline constexpr std::array enum_names<GradientPrecision>{"model", "fp32"};
 template <>
 inline constexpr std::array enum_names<OptimizerKind>{"sgd", "adamw"};
 template <>

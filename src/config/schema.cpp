@@ -330,7 +330,10 @@ void add_train(std::vector<Key>& keys) {
         "S: tokens of a sequence");
   train("accumulation", &T_::accumulation, "micro-steps", between(1, most_accumulation),
         "micro-steps whose gradients are summed for one optimizer step");
-  train("precision", &T_::precision, "", any, "type of weights, activations and gradients");
+  train("precision", &T_::precision, "", any,
+        "type of weights and activations; bf16 computes and keeps its master weights in fp32");
+  train("gradient_precision", &T_::gradient_precision, "", any,
+        "in what gradients of weights are kept and sent: as the model, or fp32");
   train("optimizer", &T_::optimizer, "", any, "plain gradient descent, or Adam with decoupled weight decay");
   train("learning_rate", &T_::learning_rate, "", not_negative, "largest learning rate");
   train("learning_rate_warmup", &T_::learning_rate_warmup, "steps", not_negative,

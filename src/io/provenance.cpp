@@ -134,6 +134,7 @@ Provenance gather_provenance(MPI_Comm comm, const std::vector<std::string>& comm
   p.blas_advice = blas.advice;
   p.gemm_fp64 = math::gemm_backend<double>();
   p.gemm_fp32 = math::gemm_backend<float>();
+  p.gemm_bf16 = math::gemm_backend<bfloat16>();
   p.mpi_library = comm::mpi_library();
   p.hdf5_version = hdf5_version();
   p.processor = math::processor_name();
@@ -161,6 +162,7 @@ std::vector<std::pair<std::string, std::string>> rows_of(const Provenance& p) {
       {"blas_kernel", p.blas_kernel + (p.blas_fallback ? " (fallback)" : "")},
       {"gemm_fp32", p.gemm_fp32},
       {"gemm_fp64", p.gemm_fp64},
+      {"gemm_bf16", p.gemm_bf16},
       {"mpi_library", p.mpi_library},
       {"hdf5_version", p.hdf5_version},
       {"processor", p.processor},

@@ -17,7 +17,7 @@ struct Provenance {
   std::string kokkos_version, kokkos_configuration;
   std::string blas_library, blas_kernel, blas_advice;  ///< advice is empty unless BLAS runs a fallback kernel
   bool blas_fallback = false;
-  std::string gemm_fp64, gemm_fp32;  ///< backend of the matrix products
+  std::string gemm_fp64, gemm_fp32, gemm_bf16;  ///< backend of the matrix products
   std::string mpi_library, hdf5_version;
   std::string processor, vector_extension;
   std::string execution_space;

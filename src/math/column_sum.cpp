@@ -56,6 +56,8 @@ void add_partial_sums(const Exec& exec, const Matrix<const A>& partial, const Ve
       });
 }
 
+template void add_column_sums<bfloat16>(const Exec&, const Matrix<const bfloat16>&, const Vector<float>&,
+                                        const Vector<float>&);
 template void add_column_sums<float>(const Exec&, const Matrix<const float>&, const Vector<float>&,
                                      const Vector<float>&);
 template void add_column_sums<double>(const Exec&, const Matrix<const double>&, const Vector<double>&,

@@ -13,10 +13,11 @@
 #include <cblas.h>
 #endif
 #ifdef MINISP_HAVE_ONEDNN
-#include <dnnl.h>
+#include "math/gemm_onednn.hpp"
 
 #include <omp.h>
 #endif
+#include "math/gemm_widened.hpp"
 #include <fmt/format.h>
 
 #include <dlfcn.h>
@@ -27,16 +28,8 @@ namespace {
 
 constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible;
 
-template <class T>
-constexpr bool uses_onednn =
-#ifdef MINISP_HAVE_ONEDNN
-    on_host&& std::is_same_v<T, float>;
-#else
-    false;
-#endif
-
-template <class T>
-void check_shapes(Op op_a, Op op_b, const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c) {
+template <class T, class C>
+void check_shapes(Op op_a, Op op_b, const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<C>& c) {
   const auto m = op_a == Op::none ? a.extent(0) : a.extent(1);
   const auto k = op_a == Op::none ? a.extent(1) : a.extent(0);
   const auto k_b = op_b == Op::none ? b.extent(0) : b.extent(1);
@@ -48,33 +41,25 @@ void check_shapes(Op op_a, Op op_b, const Matrix<const T>& a, const Matrix<const
 
 /// C = beta C, C not read when beta is 0: what is left of a product with k = 0, which libraries refuse or
 /// skip.
-template <class T>
-void scale(const Exec& exec, T beta, const Matrix<T>& c) {
-  if (beta == T(0)) {
-    Kokkos::deep_copy(exec, c, T(0));
+template <class C>
+void scale(const Exec& exec, Accumulate<C> beta, const Matrix<C>& c) {
+  using A = Accumulate<C>;
+  if (beta == A(0)) {
+    Kokkos::deep_copy(exec, c, C(0));
     return;
   }
   const Index columns = static_cast<Index>(c.extent(1));
   Kokkos::parallel_for(
       "minisp::gemm::scale", RowPolicy(exec, 0, static_cast<Index>(c.extent(0)) * columns),
-      KOKKOS_LAMBDA(const Index i) { c(i / columns, i % columns) *= beta; });
+      KOKKOS_LAMBDA(const Index i) {
+        C& element = c(i / columns, i % columns);
+        element = static_cast<C>(beta * static_cast<A>(element));
+      });
 }
 
-#ifdef MINISP_HAVE_ONEDNN
-void gemm_onednn(Op op_a, Op op_b, float alpha, const Matrix<const float>& a, const Matrix<const float>& b,
-                 float beta, const Matrix<float>& c) {
-  const auto letter = [](Op op) { return op == Op::none ? 'N' : 'T'; };
-  const dnnl_dim_t k = op_a == Op::none ? a.extent(1) : a.extent(0);
-  const auto status = dnnl_sgemm(letter(op_a), letter(op_b), c.extent(0), c.extent(1), k, alpha, a.data(),
-                                 row_stride(a), b.data(), row_stride(b), beta, c.data(), row_stride(c));
-  if (status != dnnl_success)
-    throw std::runtime_error(fmt::format("oneDNN refused a matrix product (status {})", int(status)));
-}
-#endif
-
-template <class T>
-void gemm_blas(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
-               const Matrix<const T>& b, T beta, const Matrix<T>& c) {
+template <class T, class C>
+void gemm_blas(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<const T>& a,
+               const Matrix<const T>& b, Accumulate<T> beta, const Matrix<C>& c) {
 #if defined(MINISP_HAVE_CUBLAS)
   gemm_cublas(exec, op_a, op_b, alpha, a, b, beta, c);
 #elif defined(MINISP_HAVE_KOKKOS_KERNELS)
@@ -105,34 +90,45 @@ void gemm_blas(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T
 
 }  // namespace
 
-template <class T>
-void gemm(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a, const Matrix<const T>& b,
-          T beta, const Matrix<T>& c) {
+template <class T, class C>
+void gemm(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<const T>& a,
+          const Matrix<const T>& b, Accumulate<T> beta, const Matrix<C>& c) {
   check_shapes(op_a, op_b, a, b, c);
   if (c.extent(0) == 0 || c.extent(1) == 0) return;
   if ((op_a == Op::none ? a.extent(1) : a.extent(0)) == 0) {
-    scale<T>(exec, beta, c);
+    scale<C>(exec, beta, c);
     return;
   }
 #ifdef MINISP_HAVE_ONEDNN
-  if constexpr (uses_onednn<T>) {
+  if constexpr (std::is_same_v<T, float> && on_host) {
     exec.fence();
-    gemm_onednn(op_a, op_b, alpha, a, b, beta, c);
-    return;
+    return gemm_onednn(op_a, op_b, alpha, a, b, beta, c);
+  } else if constexpr (is_mixed<T> && on_host) {
+    if (onednn_has_bf16() && alpha == 1) {
+      exec.fence();
+      return gemm_onednn(op_a, op_b, a, b, beta, c);
+    }
   }
 #endif
-  gemm_blas(exec, op_a, op_b, alpha, a, b, beta, c);
+  if constexpr (is_mixed<T> && on_host)
+    gemm_widened(exec, op_a, op_b, alpha, a, b, beta, c);
+  else
+    gemm_blas(exec, op_a, op_b, alpha, a, b, beta, c);
 }
 
 template <class T>
 const char* gemm_backend() {
-  if (uses_onednn<T>) return "oneDNN";
+#ifdef MINISP_HAVE_ONEDNN
+  if (on_host && std::is_same_v<T, float>) return "oneDNN";
+  if (on_host && is_mixed<T>) return onednn_has_bf16() ? "oneDNN" : "oneDNN in fp32";
+#endif
 #if defined(MINISP_HAVE_CUBLAS)
   return "cuBLAS";
 #elif defined(MINISP_HAVE_KOKKOS_KERNELS)
-  return on_host ? "Kokkos Kernels (BLAS)" : "Kokkos Kernels (device BLAS)";
+  if (!on_host) return "Kokkos Kernels (device BLAS)";
+  return is_mixed<T> ? "Kokkos Kernels (BLAS) in fp32" : "Kokkos Kernels (BLAS)";
 #else
-  return "BLAS";
+  return is_mixed<T> ? "BLAS in fp32" : "BLAS";
 #endif
 }
 
@@ -146,11 +142,16 @@ void limit_library_threads() {
 #endif
 }
 
-template void gemm<float>(const Exec&, Op, Op, float, const Matrix<const float>&, const Matrix<const float>&,
-                          float, const Matrix<float>&);
-template void gemm<double>(const Exec&, Op, Op, double, const Matrix<const double>&,
-                           const Matrix<const double>&, double, const Matrix<double>&);
-template const char* gemm_backend<float>();
+#define MINISP_INSTANTIATE(T, C)                                                                      \
+  template void gemm(const Exec&, Op, Op, Accumulate<T>, const Matrix<const T>&, const Matrix<const T>&, \
+                     Accumulate<T>, const Matrix<C>&);
+MINISP_INSTANTIATE(double, double)
+MINISP_INSTANTIATE(float, float)
+MINISP_INSTANTIATE(bfloat16, bfloat16)
+MINISP_INSTANTIATE(bfloat16, float)
+#undef MINISP_INSTANTIATE
 template const char* gemm_backend<double>();
+template const char* gemm_backend<float>();
+template const char* gemm_backend<bfloat16>();
 
 }  // namespace minisp::math

@@ -38,6 +38,7 @@ double sum_of_squares(const Exec& exec, const Vector<const T>& values, const Vec
   return total;
 }
 
+template double sum_of_squares<bfloat16>(const Exec&, const Vector<const bfloat16>&, const Vector<double>&);
 template double sum_of_squares<float>(const Exec&, const Vector<const float>&, const Vector<double>&);
 template double sum_of_squares<double>(const Exec&, const Vector<const double>&, const Vector<double>&);
 

@@ -3,6 +3,7 @@
 // Sum of squares of a long vector in double, in an order that depends on its length alone.
 #pragma once
 
+#include "math/precision.hpp"
 #include "util/views.hpp"
 
 namespace minisp::math {

@@ -54,13 +54,13 @@ void Attention<T>::set_map(const AttentionMap& map) {
 
 template <class T>
 void Attention<T>::forward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                           HeadRows<T> o, const Matrix<T>& lse) {
+                           HeadRows<T> o, const Matrix<Accumulate<T>>& lse) {
   impl_->engine.forward(exec, q, k, v, o, lse);
 }
 
 template <class T>
 void Attention<T>::backward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                            HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const T>& lse,
+                            HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse,
                             HeadRows<T> dq, HeadRows<T> dk, HeadRows<T> dv) {
   impl_->engine.backward(exec, q, k, v, o, dout, lse, dq, dk, dv);
 }
@@ -82,6 +82,7 @@ std::size_t Attention<T>::workspace_bytes(Index max_rows, int heads, int kv_head
   return AttentionEngine<T>::workspace_bytes(shape);
 }
 
+template class Attention<bfloat16>;
 template class Attention<float>;
 template class Attention<double>;
 

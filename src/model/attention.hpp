@@ -7,6 +7,7 @@
 // Milakov & Gimelshein, arXiv:1805.02867; FlashAttention-2, arXiv:2307.08691, algorithms 1 and 2.
 #pragma once
 
+#include "math/precision.hpp"
 #include "util/views.hpp"
 
 #include <memory>
@@ -57,12 +58,12 @@ class Attention {
   /// o(row, h, :) = sum_j softmax_j(q . k_j / sqrt(d)) v_j for every query; lse (heads, queries) is written,
   /// in query order i, natural logarithm.
   void forward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v, HeadRows<T> o,
-               const Matrix<T>& lse);
+               const Matrix<Accumulate<T>>& lse);
 
   /// dq, dk, dv are overwritten (rows that no map entry names are left alone); each K/V head receives the sum
   /// over its query heads. o and lse are those of the forward call. Bit-reproducible: no atomics.
   void backward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const T>& lse, HeadRows<T> dq,
+                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse, HeadRows<T> dq,
                 HeadRows<T> dk, HeadRows<T> dv);
 
   /// Query-key pairs that the mask lets through, summed over queries (for one head): the work counted once.

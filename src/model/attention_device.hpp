@@ -80,7 +80,7 @@ class DeviceAttention {
   }
 
   void forward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v, HeadRows<T> o,
-               const Matrix<T>& lse) {
+               const Matrix<Accumulate<T>>& lse) {
     auto p = problem();
     p.q = q, p.k = k, p.v = v, p.out = o, p.lse = lse;
     launch<device::Sweep::forward>("minisp::attention::forward", exec, p, shape_.heads,
@@ -88,7 +88,7 @@ class DeviceAttention {
   }
 
   void backward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const T>& lse, HeadRows<T> dq,
+                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse, HeadRows<T> dq,
                 HeadRows<T> dk, HeadRows<T> dv) {
     auto p = problem();
     p.q = q, p.k = k, p.v = v, p.o = o, p.dout = dout, p.dq = dq, p.dk = dk, p.dv = dv, p.lse_given = lse;

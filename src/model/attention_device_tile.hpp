@@ -15,8 +15,8 @@ template <class T>
 struct Problem {
   HeadRows<const T> q, k, v, o, dout;
   HeadRows<T> out, dq, dk, dv;
-  Matrix<T> lse;
-  Matrix<const T> lse_given;
+  Matrix<Accumulate<T>> lse;
+  Matrix<const Accumulate<T>> lse_given;
   Vector<int> query_row, key_row, key_begin, key_end;  // as in AttentionMap
   Vector<int> query_begin, query_end;                  // queries that see some key of key tile t
   int queries = 0, keys = 0, head_dim = 0, group = 1;
@@ -155,7 +155,7 @@ class Tile {
       });
       Kokkos::single(Kokkos::PerThread(member_), [&]() {
         p_.lse(head_, first_query_ + i) =
-            static_cast<T>(sum > 0 ? maximum_[i] + compat::math::log(sum) : -infinity());
+            sum > 0 ? maximum_[i] + compat::math::log(sum) : -infinity();
       });
     });
   }
@@ -253,7 +253,7 @@ class Tile {
           [&](const int c, Real& sum) { sum += static_cast<Real>(dout[c]) * static_cast<Real>(o[c]); },
           delta);
       Kokkos::single(Kokkos::PerThread(member_), [&]() {
-        maximum_[i] = static_cast<Real>(p_.lse_given(head_, first_query_ + i));
+        maximum_[i] = p_.lse_given(head_, first_query_ + i);
         row_sum_[i] = delta;
       });
     });

@@ -67,12 +67,11 @@ class BackwardTile : public TileBase<T> {
     // Lanes beyond the last query and queries that see nothing get p = 2^(s - inf) = 0.
     std::fill_n(minus_lse_, used, -std::numeric_limits<Real>::infinity());
     std::fill_n(minus_delta_, used, Real(0));
-    const T* lse = p_.lse_given + this->head_ * p_.lse_stride + this->first_query_;
+    const Real* lse = p_.lse_given + this->head_ * p_.lse_stride + this->first_query_;
     prefetch_rows(p_.o, this->head_, p_.query_row + this->first_query_, this->queries_);
     for (int i = 0; i < this->queries_; ++i) {
       minus_delta_[i] = -load_rows_of_query(i, scale);
-      const Real value = static_cast<Real>(lse[i]);
-      if (std::isfinite(value)) minus_lse_[i] = -std::numbers::log2e_v<Real> * value;
+      if (std::isfinite(lse[i])) minus_lse_[i] = -std::numbers::log2e_v<Real> * lse[i];
     }
   }
 

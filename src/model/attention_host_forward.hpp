@@ -116,10 +116,10 @@ class ForwardTile : public TileBase<T> {
 
   [[gnu::noinline]] void store_output() {
     Real inverse[query_tile];
-    T* lse = p_.lse + this->head_ * p_.lse_stride + this->first_query_;
+    Real* lse = p_.lse + this->head_ * p_.lse_stride + this->first_query_;
     for (int i = 0; i < this->queries_; ++i) {
       inverse[i] = sum_[i] > 0 ? 1 / sum_[i] : Real(0);
-      lse[i] = static_cast<T>(std::numbers::ln2_v<Real> * (maximum_[i] + std::log2(sum_[i])));
+      lse[i] = std::numbers::ln2_v<Real> * (maximum_[i] + std::log2(sum_[i]));
     }
     for (int part = 0; part < this->parts(); ++part)
       this->store_transposed(p_.out, part, output_ + part_offset(part), inverse + part * lanes);

@@ -15,6 +15,7 @@
 
 #include "math/precision.hpp"
 #include "math/simd_product.hpp"
+#include "math/simd_storage.hpp"
 #include "math/simd_transpose.hpp"
 #include "model/attention_segments.hpp"
 
@@ -53,8 +54,8 @@ template <class T>
 struct Problem {
   HeadRows<const T> q, k, v, o, dout;
   HeadRows<T> out, dq, dk, dv;
-  T* lse = nullptr;              // (heads, queries), written by forward
-  const T* lse_given = nullptr;  // the same, read by backward
+  Accumulate<T>* lse = nullptr;              // (heads, queries), written by forward
+  const Accumulate<T>* lse_given = nullptr;  // the same, read by backward
   Index lse_stride = 0;
   const int *query_row = nullptr, *key_row = nullptr, *key_begin = nullptr, *key_end = nullptr;
   int head_dim = 0, padded_dim = 0;
@@ -72,7 +73,7 @@ template <class T>
 [[gnu::always_inline]] inline math::Simd<Accumulate<T>> load_row(const T* row, int c, int head_dim) {
   using V = math::Simd<Accumulate<T>>;
   constexpr int width = V::size();
-  if (c + width <= head_dim) return V(row + c, math::simd::element_aligned);
+  if (c + width <= head_dim) return math::load_vector<T>(row + c);
   return V(
       [&](int i) { return c + i < head_dim ? static_cast<Accumulate<T>>(row[c + i]) : Accumulate<T>(0); });
 }
@@ -83,7 +84,7 @@ template <class T>
                                              const math::Simd<Accumulate<T>>& values) {
   constexpr int width = math::Simd<Accumulate<T>>::size();
   if (c + width <= head_dim) {
-    values.copy_to(row + c, math::simd::element_aligned);
+    math::store_vector(values, row + c);
     return;
   }
   for (int i = 0; c + i < head_dim; ++i) row[c + i] = static_cast<T>(values[i]);

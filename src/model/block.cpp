@@ -99,6 +99,7 @@ BlockWorkspace<T>::BlockWorkspace(const Architecture& a, const HeadLayout& layou
       fused(uninitialized("minisp::block::fused"), rows, layout.fused_width()),
       activation(uninitialized("minisp::block::activation"), rows, a.intermediate),
       gradient(uninitialized("minisp::block::gradient"), rows, a.hidden),
+      wide(uninitialized("minisp::block::wide"), is_mixed<T> && layout.blocks > 1 ? rows : 0, a.hidden),
       column_sums("minisp::block::column_sums",
                   std::max({norm_workspace(rows, a.hidden), math::column_sum_workspace(rows, up_width(a)),
                             math::column_sum_workspace(rows, layout.fused_width())})),
@@ -128,7 +129,7 @@ void attention_branch(const BlockContext<T>& c, const BlockParameters<T>& weight
   {
     auto phase = c.timers.phase("linear_output");
     linear_forward<T>(c.exec, state.attend.own_output, weights.o_weight, weights.o_bias,
-                      Accumulation::overwrite, w.branch);
+                      Accumulation::overwrite, w.branch, w.wide);
   }
   show(c, "activations/", part_names(c.architecture).attention, w.branch);
   auto phase = c.timers.phase("norm");
@@ -253,6 +254,7 @@ void block_backward(const BlockContext<T>& c, const BlockParameters<T>& weights,
                                    BlockState<T>&);                                                      \
   template void block_backward<T>(const BlockContext<T>&, const BlockParameters<T>&,                     \
                                   const BlockParameters<Accumulate<T>>&, BlockState<T>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

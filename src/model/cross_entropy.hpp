@@ -11,29 +11,41 @@
 
 namespace minisp::model {
 
+/// Workspace for a chunk of rows: their logits, in the type that is computed in, and the gradient of the logits,
+/// which lies in the same memory where that type is T.
+template <class T>
+struct LogitTile {
+  Matrix<Accumulate<T>> logits;  // (chunk, V)
+  Matrix<T> gradient;            // (chunk, V)
+
+  LogitTile(Index chunk, Index vocabulary);
+  static Index bytes(Index chunk, Index vocabulary);
+};
+
 /// hidden, dhidden (rows, H); weight, dweight (V, H); labels (rows), negative: not predicted, else below V;
-/// tile (chunk, V), any chunk >= 1: workspace; token_losses (rows) =: each row's loss before loss_scale, 0
+/// tile: any chunk >= 1; token_losses (rows) =: each row's loss before loss_scale, 0
 /// where there is none. loss_scale is 1 / (valid tokens of the global batch). dweight is read and written
 /// once a chunk: a chunk of some hundred rows makes that small beside the products.
 template <class T>
 void cross_entropy_forward_backward(const Exec& exec, const Matrix<const T>& hidden,
                                     const Matrix<const T>& weight, const Vector<const int>& labels,
-                                    double loss_scale, const Matrix<T>& tile, const Matrix<T>& dhidden,
+                                    double loss_scale, const LogitTile<T>& tile, const Matrix<T>& dhidden,
                                     const Matrix<Accumulate<T>>& dweight,
                                     const Vector<Accumulate<T>>& token_losses);
 
 /// token_losses = alone.
 template <class T>
 void cross_entropy_forward(const Exec& exec, const Matrix<const T>& hidden, const Matrix<const T>& weight,
-                           const Vector<const int>& labels, const Matrix<T>& tile,
+                           const Vector<const int>& labels, const LogitTile<T>& tile,
                            const Vector<Accumulate<T>>& token_losses);
 
-/// The part between the products: losses (rows) = of logits (rows, V), before loss_scale; with_gradient:
-/// logits = loss_scale * (softmax(logits) - [v == label]), 0 in rows without a label; else logits are
-/// destroyed.
+/// The part between the products: losses (rows) = of logits (rows, V), before loss_scale; gradient (rows, V, or
+/// empty: none) = loss_scale * (softmax(logits) - [v == label]), 0 in rows without a label; it may be the memory
+/// of the logits, which are destroyed.
 template <class T>
-void softmax_cross_entropy(const Exec& exec, const Matrix<T>& logits, const Vector<const int>& labels,
-                           double loss_scale, bool with_gradient, const Vector<Accumulate<T>>& losses);
+void softmax_cross_entropy(const Exec& exec, const Matrix<Accumulate<T>>& logits,
+                           const Vector<const int>& labels, double loss_scale, const Matrix<T>& gradient,
+                           const Vector<Accumulate<T>>& losses);
 
 /// Sum of the losses in double, in the order of the rows. Waits for `exec`.
 template <class A>

@@ -99,6 +99,7 @@ void embedding_backward(const Exec& exec, const TokenIndex& index, const Matrix<
                                      const Vector<const int>&, const Matrix<const T>&, const Matrix<T>&); \
   template void embedding_backward<T>(const Exec&, const TokenIndex&, const Matrix<const T>&,             \
                                       const Matrix<Accumulate<T>>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

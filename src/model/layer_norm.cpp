@@ -164,6 +164,7 @@ void layer_norm_backward(const Exec& exec, const Matrix<const T>& x, const Vecto
       const Exec&, const Matrix<const T>&, const Vector<const T>&, const Vector<const Accumulate<T>>&,      \
       const Vector<const Accumulate<T>>&, const Matrix<const T>&, Accumulation, const Matrix<T>&,           \
       const Vector<Accumulate<T>>&, const Vector<Accumulate<T>>&, const Vector<Accumulate<T>>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

@@ -103,6 +103,7 @@ void gelu_tanh_backward(const Exec& exec, const Matrix<const T>& x, const Matrix
   template void gelu_tanh_forward<T>(const Exec&, const Matrix<const T>&, const Matrix<T>&);       \
   template void gelu_tanh_backward<T>(const Exec&, const Matrix<const T>&, const Matrix<const T>&, \
                                       const Matrix<T>&, const Matrix<T>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

@@ -258,6 +258,7 @@ std::vector<T> from_hugging_face(const ParameterEntry& entry, const std::vector<
                                          const Vector<T>&);                                                 \
   template std::vector<double> to_hugging_face<T>(const ParameterEntry&, const HostVector<const T>&);       \
   template std::vector<T> from_hugging_face<T>(const ParameterEntry&, const std::vector<double>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

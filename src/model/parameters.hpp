@@ -5,6 +5,7 @@
 #pragma once
 
 #include "config/architecture.hpp"
+#include "math/precision.hpp"
 #include "util/views.hpp"
 
 #include <string>

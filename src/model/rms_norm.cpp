@@ -137,6 +137,7 @@ void rms_norm_backward(const Exec& exec, const Matrix<const T>& x, const Vector<
                                      const Vector<const Accumulate<T>>&, const Matrix<const T>&,          \
                                      Accumulation, const Matrix<T>&, const Vector<Accumulate<T>>&,        \
                                      const Vector<Accumulate<T>>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

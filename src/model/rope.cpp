@@ -34,14 +34,15 @@ std::vector<double> rope_frequencies(double theta, int head_dim,
 template <class T>
 RopeTable<T> make_rope_table(const std::vector<double>& frequencies, Index positions) {
   const Index half = static_cast<Index>(frequencies.size());
-  RopeTable<T> table{Matrix<T>(uninitialized("minisp::rope::cosine"), positions, half),
-                     Matrix<T>(uninitialized("minisp::rope::sine"), positions, half)};
+  using A = Accumulate<T>;
+  RopeTable<T> table{Matrix<A>(uninitialized("minisp::rope::cosine"), positions, half),
+                     Matrix<A>(uninitialized("minisp::rope::sine"), positions, half)};
   const auto cosine = Kokkos::create_mirror_view(table.cosine), sine = Kokkos::create_mirror_view(table.sine);
   for (Index p = 0; p < positions; ++p)
     for (Index i = 0; i < half; ++i) {
       const double angle = static_cast<double>(p) * frequencies[static_cast<std::size_t>(i)];
-      cosine(p, i) = static_cast<T>(std::cos(angle));
-      sine(p, i) = static_cast<T>(std::sin(angle));
+      cosine(p, i) = static_cast<A>(std::cos(angle));
+      sine(p, i) = static_cast<A>(std::sin(angle));
     }
   Kokkos::deep_copy(table.cosine, cosine);
   Kokkos::deep_copy(table.sine, sine);
@@ -89,7 +90,7 @@ void check_layout(const HeadLayout& layout, bool in_pairs) {
 template <class T>
 struct Rotation {
   using A = Accumulate<T>;
-  const T *cosine, *sine;  // of the row's position; null: identity
+  const A *cosine, *sine;  // of the row's position; null: identity
 
   KOKKOS_INLINE_FUNCTION void turn(Index i, A& low, A& high) const { apply(i, A(1), low, high); }
   KOKKOS_INLINE_FUNCTION void turn_back(Index i, A& low, A& high) const { apply(i, A(-1), low, high); }
@@ -97,7 +98,7 @@ struct Rotation {
  private:
   KOKKOS_INLINE_FUNCTION void apply(Index i, A direction, A& low, A& high) const {
     if (!cosine) return;
-    const A c = static_cast<A>(cosine[i]), s = direction * static_cast<A>(sine[i]);
+    const A c = cosine[i], s = direction * sine[i];
     const A turned = low * c - high * s;
     high = high * c + low * s;
     low = turned;
@@ -151,13 +152,13 @@ template <class T>
 KOKKOS_INLINE_FUNCTION const T* sum_copies(const TeamMember& team, Index d, const T* first, int copies,
                                            Index stride, T* out) {
   using A = Accumulate<T>;
-  for (int copy = 1; copy < copies; ++copy) {
-    const T *const left = copy == 1 ? first : out, *const right = first + copy * stride;
-    math::for_lanes(team, d, [=](const Index i) {
-      out[i] = static_cast<T>(static_cast<A>(left[i]) + static_cast<A>(right[i]));
-    });
-  }
-  return copies > 1 ? out : first;
+  if (copies == 1) return first;
+  math::for_lanes(team, d, [=](const Index i) {
+    A sum = static_cast<A>(first[i]);
+    for (int copy = 1; copy < copies; ++copy) sum += static_cast<A>(first[copy * stride + i]);
+    out[i] = static_cast<T>(sum);
+  });
+  return out;
 }
 
 /// One head: out = gradient, rotated back; out may be gradient.
@@ -300,6 +301,7 @@ void rope_pack_backward(const Exec& exec, const HeadLayout& layout, const Matrix
   template void rope_pack_backward<T>(const Exec&, const HeadLayout&, const Matrix<const T>&,            \
                                       const Vector<const int>&, const RopeTable<T>&, const HeadNorm<T>&, \
                                       const Matrix<const T>&, const Matrix<T>&, const HeadNormGradient<T>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE

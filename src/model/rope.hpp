@@ -31,7 +31,7 @@ std::vector<double> rope_frequencies(double theta, int head_dim,
 /// rows stands for no rotation (learned positions).
 template <class T>
 struct RopeTable {
-  Matrix<T> cosine, sine;
+  Matrix<Accumulate<T>> cosine, sine;
 
   bool rotates() const { return cosine.extent(0) > 0; }
 };

@@ -51,7 +51,7 @@ struct Transformer<T>::Implementation {
   std::vector<BlockState<T>> blocks;
   Matrix<T> output;  // (rows, hidden): residual stream after the last block
   NormState<T> norm;
-  Matrix<T> tile;  // (head_rows, vocabulary)
+  LogitTile<T> tile;
   Vector<Accumulate<T>> token_losses;
 
   Implementation(const Architecture& a, config::Recompute recompute_, Attend<T>& attend_seam, Index rows_,
@@ -69,7 +69,7 @@ struct Transformer<T>::Implementation {
         workspace(a, attend_seam.layout(), rows_),
         output(uninitialized("minisp::transformer::output"), rows_, a.hidden),
         norm(a.norm, rows_),
-        tile(uninitialized("minisp::transformer::logits_tile"), head_rows(rows_), a.vocabulary),
+        tile(head_rows(rows_), a.vocabulary),
         token_losses("minisp::transformer::token_losses", rows_) {
     if (!learned_positions(a))
       rope = make_rope_table<T>(rope_frequencies(a.rope_theta, static_cast<int>(a.head_dim), a.rope_scaling),
@@ -264,12 +264,14 @@ ModelMemory Transformer<T>::memory(const Architecture& a, config::Recompute reco
   const Index saved = rows * (a.layers * input + inners * inner + element * a.hidden + norm_states + sum +
                               3 * Index(sizeof(int)));
   Index workspace = rows * element * (3 * a.hidden + layout.fused_width() + a.intermediate);
-  workspace += element * head_rows(rows) * a.vocabulary;
-  if (!learned_positions(a)) workspace += element * positions * a.head_dim;
+  if (is_mixed<T> && layout.blocks > 1) workspace += rows * sum * a.hidden;
+  workspace += LogitTile<T>::bytes(head_rows(rows), a.vocabulary);
+  if (!learned_positions(a)) workspace += sum * positions * a.head_dim;
   workspace += sum * math::column_sum_workspace(rows, std::max(2 * a.hidden, up));
   return {saved, workspace};
 }
 
+template class Transformer<bfloat16>;
 template class Transformer<float>;
 template class Transformer<double>;
 

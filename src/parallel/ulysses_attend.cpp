@@ -113,7 +113,7 @@ AttendState<T> UlyssesAttend<T>::allocate() const {
   AttendState<T> state;
   state.qkv = Matrix<T>(uninitialized("minisp::attend::qkv"), rows, layout_.packed_width());
   state.output = Matrix<T>(uninitialized("minisp::attend::output"), rows, output_width);
-  state.lse = Matrix<T>(uninitialized("minisp::attend::lse"), layout_.q_heads(), rows);
+  state.lse = Matrix<Accumulate<T>>(uninitialized("minisp::attend::lse"), layout_.q_heads(), rows);
   state.own_output = layout_.blocks == 1
                          ? state.output
                          : Matrix<T>(uninitialized("minisp::attend::own_output"), rows, output_width);
@@ -178,14 +178,15 @@ std::size_t UlyssesAttend<T>::shared_bytes() const {
 
 template class UlyssesAttend<double>;
 template class UlyssesAttend<float>;
+template class UlyssesAttend<bfloat16>;
 
 AttendStateBytes attend_state_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
-                                    std::size_t element_bytes) {
+                                    std::size_t element_bytes, std::size_t sum_bytes) {
   const auto layout = layout_of(plan, architecture);
   const Sizes sizes(layout, plan.rows(rank));
   const Index own_output = layout.blocks == 1 ? 0 : sizes.output;
   return {static_cast<std::size_t>(sizes.packed + own_output) * element_bytes,
-          static_cast<std::size_t>(sizes.output + sizes.lse) * element_bytes};
+          static_cast<std::size_t>(sizes.output) * element_bytes + static_cast<std::size_t>(sizes.lse) * sum_bytes};
 }
 
 std::size_t attend_shared_bytes(const Plan& plan, int rank, const config::Architecture& architecture,

@@ -71,12 +71,13 @@ class UlyssesAttend : public model::Attend<T> {
   Matrix<T> own_gradient_;  // (K rows, q_heads d), as own_output
 };
 
-/// Bytes of an AttendState of a rank of this plan: what recompute() needs, and what it makes.
+/// Bytes of an AttendState of a rank of this plan, stored in elements of `element_bytes` and log-sum-exps of
+/// `sum_bytes`: what recompute() needs, and what it makes.
 struct AttendStateBytes {
   std::size_t kept = 0, made = 0;
 };
 AttendStateBytes attend_state_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
-                                    std::size_t element_bytes);
+                                    std::size_t element_bytes, std::size_t sum_bytes);
 /// Bytes of the shared buffers of a UlyssesAttend (attention's own workspace apart).
 std::size_t attend_shared_bytes(const Plan& plan, int rank, const config::Architecture& architecture,
                                 std::size_t element_bytes);

@@ -41,7 +41,7 @@ double measure_gemm_rate(const Exec& exec) {
   for (int repetition = 0; repetition <= repetitions; ++repetition) {  // the first one warms up
     exec.fence();
     const auto start = Clock::now();
-    math::gemm<T>(exec, math::Op::none, math::Op::transpose, T(1), a, b, T(0), c);
+    math::gemm<T>(exec, math::Op::none, math::Op::transpose, Accumulate<T>(1), a, b, Accumulate<T>(0), c);
     exec.fence();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (repetition > 0) best = std::max(best, 2.0 * n * n * n / seconds);
@@ -49,6 +49,7 @@ double measure_gemm_rate(const Exec& exec) {
   return best;
 }
 
+template double measure_gemm_rate<bfloat16>(const Exec&);
 template double measure_gemm_rate<float>(const Exec&);
 template double measure_gemm_rate<double>(const Exec&);
 

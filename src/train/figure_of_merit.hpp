@@ -18,7 +18,7 @@ double model_flops(const config::Architecture& architecture, Index tokens, Index
 
 double median(std::vector<double> values);
 
-/// Matrix-product rate of this rank in FLOP/s, fp32 or fp64 (T): the best of several products of 1024^3
+/// Matrix-product rate of this rank in FLOP/s in T: the best of several products of 1024^3
 /// (512^3 in fp64) through math::gemm. Every rank of a node measures at once, as they compute at once.
 template <class T>
 double measure_gemm_rate(const Exec& exec);

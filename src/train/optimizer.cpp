@@ -38,9 +38,9 @@ namespace {
 // Elements that one team updates.
 constexpr Index update_block = 4096;
 
-template <class T>
-void sgd_step(const Exec& exec, const Vector<T>& weights, const Vector<const Accumulate<T>>& gradients,
-              double scale) {
+template <class T, class G>
+void sgd_step(const Exec& exec, const Vector<Accumulate<T>>& master, const Vector<T>& weights,
+              const Vector<const G>& gradients, double scale) {
   using A = Accumulate<T>;
   const auto s = static_cast<A>(scale);
   const Index n = static_cast<Index>(weights.extent(0));
@@ -48,10 +48,13 @@ void sgd_step(const Exec& exec, const Vector<T>& weights, const Vector<const Acc
       "minisp::optimizer::sgd", math::row_teams(exec, (n + update_block - 1) / update_block),
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index begin = static_cast<Index>(team.league_rank()) * update_block;
-        T* const w = weights.data() + begin;
-        const A* const g = gradients.data() + begin;
-        math::for_columns(team, n - begin < update_block ? n - begin : update_block,
-                          [=](const Index i) { w[i] = static_cast<T>(w[i] - s * g[i]); });
+        T* const rounded = weights.data() + begin;
+        A* const w = master.data() + begin;
+        const G* const g = gradients.data() + begin;
+        math::for_columns(team, n - begin < update_block ? n - begin : update_block, [=](const Index i) {
+          w[i] -= s * static_cast<A>(g[i]);
+          if constexpr (is_mixed<T>) rounded[i] = static_cast<T>(w[i]);
+        });
       });
 }
 
@@ -61,25 +64,27 @@ struct AdamwScalars {
   A factor, decay, beta1, beta2, step_size, inverse_root_correction, epsilon;
 };
 
-template <class T>
-void adamw_step(const Exec& exec, const Vector<T>& weights, const Vector<const Accumulate<T>>& gradients,
-                const Vector<Accumulate<T>>& first, const Vector<Accumulate<T>>& second,
-                const AdamwScalars<Accumulate<T>>& s) {
+template <class T, class G>
+void adamw_step(const Exec& exec, const Vector<Accumulate<T>>& master, const Vector<T>& weights,
+                const Vector<const G>& gradients, const Vector<Accumulate<T>>& first,
+                const Vector<Accumulate<T>>& second, const AdamwScalars<Accumulate<T>>& s) {
   using A = Accumulate<T>;
   const Index n = static_cast<Index>(weights.extent(0));
   Kokkos::parallel_for(
       "minisp::optimizer::adamw", math::row_teams(exec, (n + update_block - 1) / update_block),
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index begin = static_cast<Index>(team.league_rank()) * update_block;
-        T* const w = weights.data() + begin;
-        const A* const g = gradients.data() + begin;
+        T* const rounded = weights.data() + begin;
+        A* const w = master.data() + begin;
+        const G* const g = gradients.data() + begin;
         A *const m = first.data() + begin, *const v = second.data() + begin;
         math::for_columns(team, n - begin < update_block ? n - begin : update_block, [=](const Index i) {
-          const A gradient = s.factor * g[i];
+          const A gradient = s.factor * static_cast<A>(g[i]);
           m[i] = s.beta1 * m[i] + (A(1) - s.beta1) * gradient;
           v[i] = s.beta2 * v[i] + (A(1) - s.beta2) * gradient * gradient;
           const A denominator = compat::math::sqrt(v[i]) * s.inverse_root_correction + s.epsilon;
-          w[i] = static_cast<T>(s.decay * w[i] - s.step_size * m[i] / denominator);
+          w[i] = s.decay * w[i] - s.step_size * m[i] / denominator;
+          if constexpr (is_mixed<T>) rounded[i] = static_cast<T>(w[i]);
         });
       });
 }
@@ -94,10 +99,11 @@ void Optimizer<T>::begin_step(double factor, double rate) {
 }
 
 template <class T>
-void Optimizer<T>::update(const Exec& exec, const Vector<T>& weights,
-                          const Vector<const Accumulate<T>>& gradients, Index state) {
+template <class G>
+void Optimizer<T>::update(const Exec& exec, const Vector<Accumulate<T>>& master, const Vector<T>& weights,
+                          const Vector<const G>& gradients, Index state) {
   if (train_.optimizer == config::OptimizerKind::sgd)
-    return sgd_step<T>(exec, weights, gradients, rate_ * factor_);
+    return sgd_step<T, G>(exec, master, weights, gradients, rate_ * factor_);
   using A = Accumulate<T>;
   const double t = static_cast<double>(steps_taken_);
   const AdamwScalars<A> scalars{
@@ -110,11 +116,20 @@ void Optimizer<T>::update(const Exec& exec, const Vector<T>& weights,
       static_cast<A>(train_.epsilon),
   };
   const auto part = Kokkos::make_pair(state, state + static_cast<Index>(weights.extent(0)));
-  adamw_step<T>(exec, weights, gradients, Kokkos::subview(first_moment_, part),
+  adamw_step<T, G>(exec, master, weights, gradients, Kokkos::subview(first_moment_, part),
                 Kokkos::subview(second_moment_, part), scalars);
 }
 
-template class Optimizer<float>;
+#define MINISP_INSTANTIATE(T, G)                                                                     \
+  template void Optimizer<T>::update<G>(const Exec&, const Vector<Accumulate<T>>&, const Vector<T>&, \
+                                        const Vector<const G>&, Index);
 template class Optimizer<double>;
+template class Optimizer<float>;
+template class Optimizer<bfloat16>;
+MINISP_INSTANTIATE(double, double)
+MINISP_INSTANTIATE(float, float)
+MINISP_INSTANTIATE(bfloat16, bfloat16)
+MINISP_INSTANTIATE(bfloat16, float)
+#undef MINISP_INSTANTIATE
 
 }  // namespace minisp::train

@@ -37,7 +37,7 @@ class Recorder {
  private:
   struct Tensor {
     Index features = 0;
-    std::vector<T> rows;  // (accumulation * rows of this rank, features)
+    std::vector<Accumulate<T>> rows;  // (accumulation * rows of this rank, features)
   };
   std::vector<io::Slab> slabs(Index features) const;
 

@@ -117,6 +117,7 @@ config::Config twin_of(const config::Config& config, int sequence_degree) {
   config::Config twin = config;
   twin.random_weights = true;
   twin.train.precision = config::Precision::fp64;
+  twin.train.gradient_precision = config::GradientPrecision::model;
   twin.train.accumulation = std::min<Index>(config.train.accumulation, 2);
   const Index k = sequence_degree;
   twin.train.sequence_length = k * ((twin_tokens + k - 1) / k);
@@ -170,6 +171,7 @@ std::vector<io::CheckRow> self_check(const comm::Communicator& world, const conf
   return checks;
 }
 
+template Index ranks_that_differ<bfloat16>(const comm::Communicator&, const Vector<const bfloat16>&);
 template Index ranks_that_differ<float>(const comm::Communicator&, const Vector<const float>&);
 template Index ranks_that_differ<double>(const comm::Communicator&, const Vector<const double>&);
 

@@ -5,6 +5,7 @@
 #include "comm/scalars.hpp"
 
 #include <chrono>
+#include <type_traits>
 
 namespace minisp::train {
 
@@ -19,6 +20,10 @@ Index model_positions(const config::Config& config) {
                                                               : config.train.sequence_length;
 }
 
+parallel::StoreOptions store_options(const config::Config& config) {
+  return {config.parallel.prefetch, config.train.gradient_precision == config::GradientPrecision::fp32};
+}
+
 }  // namespace
 
 template <class T>
@@ -29,7 +34,7 @@ Trainer<T>::Trainer(const config::Config& config, const parallel::Mesh& mesh, co
       tokens_(tokens),
       timers_(timers),
       layout_(config.model),
-      store_(mesh, config.model, layout_, config.parallel.prefetch, timers),
+      store_(mesh, config.model, layout_, store_options(config), timers),
       attend_(mesh, config.model, timers),
       transformer_(config.model, config.train.recompute, attend_, mesh.plan().rows(mesh.rank()),
                    model_positions(config), timers),
@@ -39,10 +44,11 @@ Trainer<T>::Trainer(const config::Config& config, const parallel::Mesh& mesh, co
   if (config.random_weights) {
     for (const auto& piece : store_.pieces())
       model::initialize_parameters(exec, layout_, config.train.seed, config.train.initial_standard_deviation,
-                                   piece.first, piece.weights);
+                                   piece.first, piece.master);
   } else {
     load_weights<T>(config.model_folder, layout_, store_.pieces());
   }
+  store_.round_weights(exec);
   store_.publish_weights(exec);
 }
 
@@ -120,7 +126,10 @@ StepResult Trainer<T>::step() {
     const Exec exec;
     optimizer_.begin_step(clip_factor(result.gradient_norm, config_.train.clip), result.learning_rate);
     for (const auto& piece : store_.pieces())
-      optimizer_.update(exec, piece.weights, piece.gradients, piece.state);
+      piece.gradients.visit([&](const auto& gradients) {
+        using G = typename std::decay_t<decltype(gradients)>::value_type;
+        optimizer_.template update<G>(exec, piece.master, piece.weights, gradients, piece.state);
+      });
   }
   store_.publish_weights(Exec());
   ++steps_done_;
@@ -140,13 +149,30 @@ Matrix<const T> Trainer<T>::forward(const std::vector<std::int32_t>& group_rows)
 }
 
 template <class T>
+template <class R>
+void Trainer<T>::round_weights() {
+  using A = Accumulate<T>;
+  const Exec exec;
+  for (const auto& piece : store_.pieces()) {
+    const auto master = piece.master;
+    Kokkos::parallel_for(
+        "minisp::trainer::round_weights", RowPolicy(exec, 0, static_cast<Index>(master.extent(0))),
+        KOKKOS_LAMBDA(const Index i) { master(i) = static_cast<A>(static_cast<R>(master(i))); });
+  }
+  store_.round_weights(exec);
+  store_.publish_weights(exec);
+}
+
+template <class T>
 std::vector<parallel::ExpectedTraffic> Trainer<T>::expected_traffic(Index steps) const {
   const parallel::TrafficModel traffic(mesh_.plan(), mesh_.rank(), mesh_.world().nodes());
   auto expected = traffic.attention(config_.model, sizeof(T), steps * config_.train.accumulation,
                                     config_.train.recompute == config::Recompute::full ? 2 : 1);
   expected.push_back(traffic.scalars(token_count_phase, steps));
-  for (auto& line : traffic.parameters(layout_.units(), config_.model.tied_head, sizeof(T),
-                                       sizeof(Accumulate<T>), steps, config_.train.accumulation))
+  const std::size_t gradient_bytes =
+      store_options(config_).wide_gradients ? sizeof(Accumulate<T>) : sizeof(T);
+  for (auto& line : traffic.parameters(layout_.units(), config_.model.tied_head, sizeof(T), gradient_bytes,
+                                       steps, config_.train.accumulation))
     expected.push_back(std::move(line));
   expected.push_back(traffic.scalars(loss_phase, steps));
   return expected;
@@ -162,12 +188,13 @@ MemoryPrediction Trainer<T>::predict_memory(const config::Config& config, const 
   const auto model =
       model::Transformer<T>::memory(a, config.train.recompute, layout, rows, model_positions(config));
   MemoryPrediction memory;
-  const auto store = parallel::ParameterStore<T>::memory(a, plan);
+  const auto store = parallel::ParameterStore<T>::memory(a, plan, store_options(config));
   memory.weights = store.weights;
   memory.gradients = store.gradients;
+  memory.optimizer = store.master;
   if (config.train.optimizer == config::OptimizerKind::adamw)
-    memory.optimizer = 2 * store.state_elements * Index(sizeof(Accumulate<T>));
-  const auto attend = parallel::attend_state_bytes(plan, rank, a, sizeof(T));
+    memory.optimizer += 2 * store.state_elements * Index(sizeof(Accumulate<T>));
+  const auto attend = parallel::attend_state_bytes(plan, rank, a, sizeof(T), sizeof(Accumulate<T>));
   const auto recompute = config.train.recompute;
   const Index kept = recompute == config::Recompute::full ? 1 : a.layers;
   const Index made = recompute == config::Recompute::none ? a.layers : 1;
@@ -181,7 +208,11 @@ MemoryPrediction Trainer<T>::predict_memory(const config::Config& config, const 
   return memory;
 }
 
+template class Trainer<bfloat16>;
 template class Trainer<float>;
 template class Trainer<double>;
+template void Trainer<bfloat16>::round_weights<bfloat16>();
+template void Trainer<float>::round_weights<bfloat16>();
+template void Trainer<double>::round_weights<bfloat16>();
 
 }  // namespace minisp::train

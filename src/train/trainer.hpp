@@ -60,6 +60,10 @@ class Trainer {
   /// this rank's tokens. Collective over the group.
   Matrix<const T> forward(const std::vector<std::int32_t>& group_rows);
 
+  /// The weights as if they had been stored in R. Collective.
+  template <class R>
+  void round_weights();
+
   /// Shows the tensors of every micro-step to come (Transformer::Observer).
   void observe(Observer observer) { transformer_.observe(std::move(observer)); }
 
@@ -98,7 +102,18 @@ class Trainer {
   Index visible_pairs_ = 0;
 };
 
-/// Fills pieces of the flat buffer from the weights of a Hugging Face folder. Error (bad_input) names a
+/// body.operator()<T>() with the type that a model of this precision is stored in.
+template <class Body>
+decltype(auto) with_precision(config::Precision precision, const Body& body) {
+  switch (precision) {
+    case config::Precision::fp64: return body.template operator()<double>();
+    case config::Precision::bf16: return body.template operator()<bfloat16>();
+    case config::Precision::fp32: break;
+  }
+  return body.template operator()<float>();
+}
+
+/// Fills the master weights of pieces of the flat buffer from the weights of a Hugging Face folder. Error (bad_input) names a
 /// tensor that is missing or has another shape.
 template <class T>
 void load_weights(const std::string& folder, const model::ParameterLayout& layout,

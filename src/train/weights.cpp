@@ -33,20 +33,22 @@ void load_weights(const std::string& folder, const model::ParameterLayout& layou
           folder, "Take config.json and the weights from the same model, without overriding sizes");
   }
   for (const auto& piece : pieces) {
-    const auto host = Kokkos::create_mirror_view(piece.weights);
+    const auto host = Kokkos::create_mirror_view(piece.master);
     const Index last = piece.first + static_cast<Index>(host.extent(0));
     for (const auto& entry : layout.entries()) {
       const Index begin = std::max(piece.first, entry.offset),
                   end = std::min(last, entry.offset + entry.size());
       if (begin >= end) continue;
-      const auto tensor = model::from_hugging_face<T>(entry, files.read(match.stored.at(entry.name)));
+      const auto tensor = model::from_hugging_face<Accumulate<T>>(entry, files.read(match.stored.at(entry.name)));
       std::copy(tensor.begin() + (begin - entry.offset), tensor.begin() + (end - entry.offset),
                 host.data() + (begin - piece.first));
     }
-    Kokkos::deep_copy(piece.weights, host);
+    Kokkos::deep_copy(piece.master, host);
   }
 }
 
+template void load_weights<bfloat16>(const std::string&, const model::ParameterLayout&,
+                                     const std::vector<parallel::ParameterStore<bfloat16>::Piece>&);
 template void load_weights<float>(const std::string&, const model::ParameterLayout&,
                                   const std::vector<parallel::ParameterStore<float>::Piece>&);
 template void load_weights<double>(const std::string&, const model::ParameterLayout&,

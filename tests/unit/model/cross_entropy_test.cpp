@@ -58,9 +58,11 @@ struct Result {
 template <class T>
 Result run(const Case& c, Index chunk, double dweight_before = 0) {
   const auto h = matrix<T>(rows, hidden, c.hidden), weight = matrix<T>(vocabulary, hidden, c.weight);
-  const auto tile = matrix<T>(chunk, vocabulary, nan), dhidden = matrix<T>(rows, hidden, nan);
-  const auto dweight = matrix<T>(vocabulary, hidden, dweight_before);
-  const auto losses = vector<T>(Values(rows, nan)), forward_losses = vector<T>(Values(rows, nan));
+  using A = Accumulate<T>;
+  const LogitTile<T> tile(chunk, vocabulary);
+  const auto dhidden = matrix<T>(rows, hidden, nan);
+  const auto dweight = matrix<A>(vocabulary, hidden, dweight_before);
+  const auto losses = vector<A>(Values(rows, nan)), forward_losses = vector<A>(Values(rows, nan));
   cross_entropy_forward_backward<T>(Exec(), h, weight, vector<int>(c.labels), loss_scale, tile, dhidden,
                                     dweight, losses);
   cross_entropy_forward<T>(Exec(), h, weight, vector<int>(c.labels), tile, forward_losses);
@@ -70,7 +72,7 @@ Result run(const Case& c, Index chunk, double dweight_before = 0) {
 
 template <class T>
 struct CrossEntropyTest : testing::Test {};
-using Types = testing::Types<float, double>;
+using Types = testing::Types<bfloat16, float, double>;
 TYPED_TEST_SUITE(CrossEntropyTest, Types);
 
 TYPED_TEST(CrossEntropyTest, LossesAgreeWithTheDefinitionForEveryChunk) {
@@ -114,21 +116,21 @@ TYPED_TEST(CrossEntropyTest, WholeChunkWithoutLabelsGivesZeros) {
   EXPECT_EQ(norm(found.dweight), 0);
 }
 
-// Logits of +-1e4 that follow from hidden = (1, 0, ...) and weights (+-1e4, 0, ...): the loss is 0 where the
-// label has the only largest logit, log 2 where it shares it, and 2e4 where it has the smallest.
+// Logits of +-8192 that follow from hidden = (1, 0, ...) and weights (+-8192, 0, ...): the loss is 0 where the
+// label has the only largest logit, log 2 where it shares it, and 16384 where it has the smallest.
 TYPED_TEST(CrossEntropyTest, ExtremeLogits) {
   using T = TypeParam;
   Case c{Values(rows * hidden, 0.0), Values(vocabulary * hidden, 0.0), std::vector<int>(rows, -100)};
   for (std::size_t r = 0; r < rows; ++r) c.hidden[r * hidden] = 1;
-  for (std::size_t v = 0; v < vocabulary; ++v) c.weight[v * hidden] = -1e4;
-  c.weight[5 * hidden] = 1e4;
+  for (std::size_t v = 0; v < vocabulary; ++v) c.weight[v * hidden] = -8192;
+  c.weight[5 * hidden] = 8192;
   c.labels[1] = 5;
   c.labels[2] = 6;
   const auto one = run<T>(c, 4);
   EXPECT_EQ(one.losses[1], 0);
-  EXPECT_EQ(one.losses[2], 2e4);
+  EXPECT_EQ(one.losses[2], 16384);
   EXPECT_TRUE(std::isfinite(norm(one.dhidden)) && std::isfinite(norm(one.dweight)));
-  c.weight[70 * hidden] = 1e4;
+  c.weight[70 * hidden] = 8192;
   EXPECT_NEAR(run<T>(c, 4).losses[1], std::log(2.0), tolerance<T>);
 }
 
@@ -140,7 +142,7 @@ TEST(CrossEntropy, LongRowsAreSummedAccurately) {
   for (int v = 0; v < large; ++v) weight.push_back(v % 2 ? 0.5 : -0.25);
   const auto losses = vector<float>(Values(1, nan));
   cross_entropy_forward<float>(Exec(), matrix<float>(1, 1, 1.0), matrix<float>(large, 1, weight),
-                               vector<int>(std::vector<int>{1}), matrix<float>(1, large, nan), losses);
+                               vector<int>(std::vector<int>{1}), LogitTile<float>(1, large), losses);
   const double expected = std::log(large / 2 * (1 + std::exp(-0.75)));
   EXPECT_NEAR(values_of(losses)[0], expected, 2e-7 * expected);
 }

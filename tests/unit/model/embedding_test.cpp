@@ -18,7 +18,7 @@ HostVector<const int> host_view(const std::vector<int>& v) {
 
 template <class T>
 struct EmbeddingTest : testing::Test {};
-using Types = testing::Types<float, double>;
+using Types = testing::Types<bfloat16, float, double>;
 TYPED_TEST_SUITE(EmbeddingTest, Types);
 
 TEST(TokenIndex, GroupsRowsInAscendingOrder) {
@@ -52,7 +52,7 @@ TYPED_TEST(EmbeddingTest, ForwardIsALookUp) {
       const double token = table[static_cast<std::size_t>(tokens[r] * hidden + c)];
       const double position = position_table[static_cast<std::size_t>(positions[r] * hidden + c)];
       plain.push_back(token);
-      both.push_back(static_cast<double>(static_cast<T>(token) + static_cast<T>(position)));
+      both.push_back(stored<T>(token + position));
     }
   const auto out = matrix<T>(rows, hidden, nan);
   embedding_forward<T>(Exec(), vector<int>(tokens), matrix<T>(vocabulary, hidden, table), out);
@@ -74,7 +74,7 @@ TYPED_TEST(EmbeddingTest, BackwardScattersAndAccumulates) {
   TokenIndex index(rows);
   index.set(host_view(tokens));
   const auto run = [&] {
-    const auto dtable = matrix<T>(vocabulary, hidden, 1.0);
+    const auto dtable = matrix<Accumulate<T>>(vocabulary, hidden, 1.0);
     embedding_backward<T>(Exec(), index, matrix<T>(rows, hidden, dout, 2), dtable);
     return values_of(dtable);
   };

@@ -4,6 +4,7 @@
 // derivatives by differences.
 #pragma once
 
+#include "math/precision.hpp"
 #include "math/random.hpp"
 #include "util/views.hpp"
 
@@ -101,6 +102,11 @@ inline double relative_error(const Values& a, const Values& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   return norm(difference(a, b)) / norm(b);
 }
+/// A sum of two numbers that T holds, as kernels form and store it.
+template <class T>
+double stored(double sum) {
+  return static_cast<double>(static_cast<T>(static_cast<Accumulate<T>>(sum)));
+}
 /// What values in T can hold: the reference must see the same numbers as the kernel.
 template <class T>
 Values rounded(Values v) {
@@ -110,8 +116,9 @@ Values rounded(Values v) {
 
 /// Relative norm that rounding explains. A layer's element is a few roundings, or a sum whose error grows
 /// like the square root of its at most some hundred terms: about 10 units of 1.2e-7 or 2.2e-16.
+/// What is stored in bf16 is summed in fp32 and rounded once or twice, by 2^-8 of its size at most.
 template <class T>
-inline constexpr double tolerance = 10 * std::numeric_limits<T>::epsilon();
+inline constexpr double tolerance = is_mixed<T> ? 2.0 / 256 : 10 * std::numeric_limits<Accumulate<T>>::epsilon();
 
 /// dloss/dinput by fourth-order central differences, step 1e-3: the method's error is about 1e-12 of the
 /// fifth derivative, rounding about 1e-13 of the loss.

@@ -14,7 +14,7 @@ constexpr Index rows = 19, in = 24, out = 7;
 
 template <class T>
 struct LinearTest : testing::Test {};
-using Types = testing::Types<float, double>;
+using Types = testing::Types<bfloat16, float, double>;
 TYPED_TEST_SUITE(LinearTest, Types);
 
 /// (rows, in) as `blocks` column blocks below each other.
@@ -84,8 +84,8 @@ TYPED_TEST(LinearTest, EveryLayoutAndModeAgreesWithTheFormula) {
       const double before = add ? 0.5 : nan, shift = add ? 0.5 : 0;
       const auto x = matrix<T>(blocks * rows, in / blocks, to_blocks(c.x, blocks));
       const auto y = matrix<T>(rows, out, before), dx = matrix<T>(blocks * rows, in / blocks, before);
-      const auto dweight = matrix<T>(out, in, before);
-      linear_forward<T>(Exec(), x, weight, bias, mode, y);
+      const auto dweight = matrix<Accumulate<T>>(out, in, before), wide = matrix<Accumulate<T>>(rows, out, nan);
+      linear_forward<T>(Exec(), x, weight, bias, mode, y, wide);
       linear_backward_input<T>(Exec(), dy, weight, mode, dx);
       linear_backward_weight<T>(Exec(), dy, x, mode, dweight);
       EXPECT_LT(relative_error(values_of(y), plus(c.y(), shift)), tolerance<T>);
@@ -101,7 +101,7 @@ TYPED_TEST(LinearTest, WithoutBias) {
   for (const Index blocks : {1, 4}) {
     const auto y = matrix<T>(rows, out, nan);
     linear_forward<T>(Exec(), matrix<T>(blocks * rows, in / blocks, to_blocks(c.x, blocks)),
-                      matrix<T>(out, in, c.weight), {}, Accumulation::overwrite, y);
+                      matrix<T>(out, in, c.weight), {}, Accumulation::overwrite, y, matrix<Accumulate<T>>(rows, out, nan));
     EXPECT_LT(relative_error(values_of(y), c.y()), tolerance<T>);
   }
 }
@@ -112,9 +112,9 @@ TYPED_TEST(LinearTest, BiasGradientAccumulates) {
   Values expected(out, 2.0);
   for (Index r = 0; r < rows; ++r)
     for (Index o = 0; o < out; ++o) expected[static_cast<std::size_t>(o)] += c.DY(r, o);
-  const auto dbias = vector<T>(Values(out, 2.0));
+  const auto dbias = vector<Accumulate<T>>(Values(out, 2.0));
   const auto workspace =
-      vector<T>(Values(static_cast<std::size_t>(math::column_sum_workspace(rows, out)), nan));
+      vector<Accumulate<T>>(Values(static_cast<std::size_t>(math::column_sum_workspace(rows, out)), nan));
   linear_backward_bias<T>(Exec(), matrix<T>(rows, out, c.dy, 3), workspace, dbias);
   EXPECT_LT(relative_error(values_of(dbias), expected), tolerance<T>);
 }
