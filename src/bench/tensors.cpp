@@ -55,7 +55,8 @@ void Tensors<T>::write(io::OutputFile& file, const train::Trainer<T>& trainer) c
   if (!wanted_.weights) return;
   // bf16 is written as fp32, which every reader knows.
   const auto stored = host(trainer.weights());
-  const HostVector<Accumulate<T>> weights(Kokkos::view_alloc("minisp::tensors::weights", Kokkos::WithoutInitializing), stored.extent(0));
+  const HostVector<Accumulate<T>> weights(
+      Kokkos::view_alloc("minisp::tensors::weights", Kokkos::WithoutInitializing), stored.extent(0));
   for (std::size_t i = 0; i < stored.extent(0); ++i) weights(i) = static_cast<Accumulate<T>>(stored(i));
   for (const auto& entry : trainer.layout().entries())
     write_parameter(file, entry, weights, io::weight_path(entry.name), "Weights after the last step");

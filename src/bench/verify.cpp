@@ -78,14 +78,14 @@ Tolerance by_precision(const std::string& precision) {
   };
 }
 
-// Errors of bf16 have no size of their own: they depend on how the model at hand passes rounding on. So a run on many
-// ranks is judged by the error of one rank (twice as much: the sums are the same, in another order), and one rank by
-// the error that rounding the weights alone makes in fp64. Weights are one of about ten tensors a block that are
-// rounded to bf16 on the way forward, with as many on the way back: if all count alike and add up as independent
-// errors do, sqrt(20) = 4.5 times the error; twice that is let pass.
+// Errors of bf16 have no size of their own: they depend on how the model at hand passes rounding on. So a run
+// on many ranks is judged by the error of one rank (twice as much: the sums are the same, in another order),
+// and one rank by the error that rounding the weights alone makes in fp64. Weights are one of about ten
+// tensors a block that are rounded to bf16 on the way forward, with as many on the way back: if all count
+// alike and add up as independent errors do, sqrt(20) = 4.5 times the error; twice that is let pass.
 constexpr double many_ranks_factor = 2, one_rank_factor = 9;
-// Root mean square of the relative error of rounding to bf16 (2^-8 at most): what is stored errs by that much, however
-// well it was computed.
+// Root mean square of the relative error of rounding to bf16 (2^-8 at most): what is stored errs by that
+// much, however well it was computed.
 constexpr double bf16_roundoff = 1.0 / 512;
 
 /// `factor` times the error that the tensor of the same name has in `measured`, which was judged by nothing.
@@ -214,7 +214,8 @@ ExitCode verify_deck(const Communicator& world, const Config& config, const Veri
     if constexpr (is_mixed<T>) {
       const auto truth = outcome_alone<double>(exact(config), *tokens);
       ComparisonReport rounded, one;
-      compare_outcomes(outcome_alone<double>(exact(config), *tokens, true), truth, optimizer, unjudged, rounded);
+      compare_outcomes(outcome_alone<double>(exact(config), *tokens, true), truth, optimizer, unjudged,
+                       rounded);
       compare_outcomes(one_rank, truth, optimizer, by_error_of(rounded, one_rank_factor), one);
       add_failures("one rank", one, report);
       compare_outcomes(outcome, truth, optimizer, by_error_of(one, many_ranks_factor), report);
@@ -278,7 +279,8 @@ void compare_one_step(const Communicator& world, const Config& config, const tra
   training->trainer.observe(recorder.observer());
   const auto result = training->trainer.compute_gradients();
   const auto tolerance = [&](const std::string& name, TensorKind kind) { return by_name(name, kind, "", 0); };
-  compare_numbers(reference, "loss", TensorKind::loss, {result.loss}, tolerance("loss", TensorKind::loss), report);
+  compare_numbers(reference, "loss", TensorKind::loss, {result.loss}, tolerance("loss", TensorKind::loss),
+                  report);
   compare_numbers(reference, "gradient_norm", TensorKind::gradient_norm, {result.gradient_norm},
                   tolerance("gradient_norm", TensorKind::gradient_norm), report);
   if (static_cast<double>(result.valid_tokens) != reference.scalar("valid_tokens"))

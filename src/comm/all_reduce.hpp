@@ -9,8 +9,9 @@
 namespace minisp::comm {
 
 /// data = sum of the ranks' `data`, element by element, added in rank order from rank 0 on and
-/// rounded once. T: double, float, bfloat16, int, Index. Reduce-scatter (an all-to-all of chunks, each rank sums its own) and all-gather, piece by
-/// piece, so that the workspace stays small. Sends 2 ceil(n / size) elements to each other rank.
+/// rounded once. T: double, float, bfloat16, int, Index. Reduce-scatter (an all-to-all of chunks, each rank
+/// sums its own) and all-gather, piece by piece, so that the workspace stays small. Sends 2 ceil(n / size)
+/// elements to each other rank.
 template <class T>
 void all_reduce_sum(const Communicator& communicator, const Exec& exec, const Vector<T>& data);
 

@@ -80,7 +80,8 @@ void check_data(const Config& config, const Where& where) {
 void check_train(Config& config, const Where& where) {
   const TrainConfig& train = config.train;
   if (train.precision == Precision::fp64 && train.gradient_precision == GradientPrecision::fp32)
-    throw input_error("gradients of a model in fp64 are not rounded to fp32", where("train.gradient_precision"),
+    throw input_error("gradients of a model in fp64 are not rounded to fp32",
+                      where("train.gradient_precision"),
                       "Leave it out, or set train.precision to \"fp32\" or \"bf16\"");
   if (train.learning_rate_minimum > train.learning_rate)
     throw input_error("the schedule would end above its largest learning rate",

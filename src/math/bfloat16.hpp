@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
 // bfloat16: the upper half of an fp32, 8 bits of precision and the range of fp32. A type to store in, not to
-// compute in: it has no arithmetic, every value is converted to fp32 first. (Kokkos' own bhalf_t came after the
-// oldest Kokkos that this builds with, and is an emulation of 32 bits on hosts.)
+// compute in: it has no arithmetic, every value is converted to fp32 first. (Kokkos' own bhalf_t came after
+// the oldest Kokkos that this builds with, and is an emulation of 32 bits on hosts.)
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -18,6 +18,7 @@
 #include <omp.h>
 #endif
 #include "math/gemm_widened.hpp"
+
 #include <fmt/format.h>
 
 #include <dlfcn.h>
@@ -142,7 +143,7 @@ void limit_library_threads() {
 #endif
 }
 
-#define MINISP_INSTANTIATE(T, C)                                                                      \
+#define MINISP_INSTANTIATE(T, C)                                                                         \
   template void gemm(const Exec&, Op, Op, Accumulate<T>, const Matrix<const T>&, const Matrix<const T>&, \
                      Accumulate<T>, const Matrix<C>&);
 MINISP_INSTANTIATE(double, double)

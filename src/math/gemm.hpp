@@ -3,8 +3,8 @@
 // The one way to a matrix product. Backends: cuBLAS on CUDA; elsewhere Kokkos Kernels (which calls the
 // vendor's BLAS) or, where it is missing on the host, BLAS; and on the host in fp32 and bf16 oneDNN where the
 // build has it: Debian's OpenBLAS falls back to a kernel 5 times slower on processors it does not know, and
-// elsewhere the two are level in fp32. A processor without bf16 instructions takes bf16 products in fp32, tile by
-// tile.
+// elsewhere the two are level in fp32. A processor without bf16 instructions takes bf16 products in fp32,
+// tile by tile.
 #pragma once
 
 #include "math/precision.hpp"
@@ -14,10 +14,10 @@ namespace minisp::math {
 
 enum class Op { none, transpose };
 
-/// C = alpha op(A) op(B) + beta C, row-major, any row strides; C holds T or Accumulate<T>. Products are summed in
-/// Accumulate<T> and rounded once. With beta = 0, C is not read (it may hold NaN). Shapes: op(A) (m, k), op(B)
-/// (k, n), C (m, n); a mismatch throws std::invalid_argument. Empty m or n is no work; k = 0 scales C. Ordered
-/// after earlier work in `exec`.
+/// C = alpha op(A) op(B) + beta C, row-major, any row strides; C holds T or Accumulate<T>. Products are
+/// summed in Accumulate<T> and rounded once. With beta = 0, C is not read (it may hold NaN). Shapes: op(A)
+/// (m, k), op(B) (k, n), C (m, n); a mismatch throws std::invalid_argument. Empty m or n is no work; k = 0
+/// scales C. Ordered after earlier work in `exec`.
 template <class T, class C>
 void gemm(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<const T>& a,
           const Matrix<const T>& b, Accumulate<T> beta, const Matrix<C>& c);

@@ -30,8 +30,8 @@ using dnnl::memory;
 /// op(M) as oneDNN sees it: a transposed matrix is one whose columns lie one row stride apart.
 template <class T>
 memory::desc describe(Op op, const Matrix<T>& m) {
-  constexpr auto type = std::is_same_v<std::remove_const_t<T>, float> ? memory::data_type::f32
-                                                                      : memory::data_type::bf16;
+  constexpr auto type =
+      std::is_same_v<std::remove_const_t<T>, float> ? memory::data_type::f32 : memory::data_type::bf16;
   const auto rows = static_cast<memory::dim>(m.extent(0)), columns = static_cast<memory::dim>(m.extent(1));
   const memory::dim stride = row_stride(m);
   if (op == Op::none) return {{rows, columns}, type, memory::dims{stride, 1}};
@@ -50,8 +50,8 @@ dnnl::matmul::primitive_desc matmul(const dnnl::engine& engine, const memory::de
 }  // namespace
 
 template <class C>
-void gemm_onednn(Op op_a, Op op_b, const Matrix<const bfloat16>& a, const Matrix<const bfloat16>& b, float beta,
-                 const Matrix<C>& c) {
+void gemm_onednn(Op op_a, Op op_b, const Matrix<const bfloat16>& a, const Matrix<const bfloat16>& b,
+                 float beta, const Matrix<C>& c) {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   static dnnl::stream stream(engine);
   static std::vector<std::byte> scratch;  // of the largest product so far
@@ -71,10 +71,11 @@ void gemm_onednn(Op op_a, Op op_b, const Matrix<const bfloat16>& a, const Matrix
     const auto memory_of = [&](const memory::desc& desc, const void* data) {
       return memory(desc, engine, const_cast<void*>(data));
     };
-    dnnl::matmul(product).execute(stream, {{DNNL_ARG_SRC, memory_of(a_desc, a.data())},
-                                           {DNNL_ARG_WEIGHTS, memory_of(b_desc, b.data())},
-                                           {DNNL_ARG_DST, memory_of(c_desc, c.data())},
-                                           {DNNL_ARG_SCRATCHPAD, memory_of(product.scratchpad_desc(), scratch.data())}});
+    dnnl::matmul(product).execute(
+        stream, {{DNNL_ARG_SRC, memory_of(a_desc, a.data())},
+                 {DNNL_ARG_WEIGHTS, memory_of(b_desc, b.data())},
+                 {DNNL_ARG_DST, memory_of(c_desc, c.data())},
+                 {DNNL_ARG_SCRATCHPAD, memory_of(product.scratchpad_desc(), scratch.data())}});
     stream.wait();
   } catch (const dnnl::error& error) {
     throw std::runtime_error(fmt::format("oneDNN refused a bf16 matrix product: {}", error.what()));

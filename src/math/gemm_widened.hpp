@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of a type that nothing here multiplies: tiles of A and B are widened, multiplied in Accumulate<T> and
-// added up there, and rounded once when they leave. Costs a pass over A for every tile of columns and over B for
-// every tile of rows, few per cent of a large product, and memory for three tiles.
+// Products of a type that nothing here multiplies: tiles of A and B are widened, multiplied in Accumulate<T>
+// and added up there, and rounded once when they leave. Costs a pass over A for every tile of columns and
+// over B for every tile of rows, few per cent of a large product, and memory for three tiles.
 #pragma once
 
 #include "math/gemm.hpp"

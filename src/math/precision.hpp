@@ -10,8 +10,8 @@
 
 namespace minisp {
 
-/// The type in which kernels over T compute and sum, and in which the master weights and optimizer states of a
-/// model stored in T are held (Micikevicius et al., Mixed Precision Training, arXiv:1710.03740).
+/// The type in which kernels over T compute and sum, and in which the master weights and optimizer states of
+/// a model stored in T are held (Micikevicius et al., Mixed Precision Training, arXiv:1710.03740).
 template <class T>
 struct AccumulateType {
   using type = T;

@@ -13,8 +13,8 @@ namespace minisp::model {
 /// What one layer keeps from forward to backward.
 template <class T>
 struct AttendState {
-  Matrix<T> qkv;         ///< (attention rows, layout.packed_width()): q, k, v as attention reads them
-  Matrix<T> output;      ///< (attention rows, q_heads*head_dim)
+  Matrix<T> qkv;              ///< (attention rows, layout.packed_width()): q, k, v as attention reads them
+  Matrix<T> output;           ///< (attention rows, q_heads*head_dim)
   Matrix<Accumulate<T>> lse;  ///< (q_heads, attention rows)
   Matrix<T> own_output;  ///< (blocks*rows, q_heads*head_dim): o of this rank's tokens, blocks of heads; with
                          ///< one block the same memory as `output`

@@ -60,8 +60,9 @@ void Attention<T>::forward(const Exec& exec, HeadRows<const T> q, HeadRows<const
 
 template <class T>
 void Attention<T>::backward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                            HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse,
-                            HeadRows<T> dq, HeadRows<T> dk, HeadRows<T> dv) {
+                            HeadRows<const T> o, HeadRows<const T> dout,
+                            const Matrix<const Accumulate<T>>& lse, HeadRows<T> dq, HeadRows<T> dk,
+                            HeadRows<T> dv) {
   impl_->engine.backward(exec, q, k, v, o, dout, lse, dq, dk, dv);
 }
 

@@ -63,8 +63,8 @@ class Attention {
   /// dq, dk, dv are overwritten (rows that no map entry names are left alone); each K/V head receives the sum
   /// over its query heads. o and lse are those of the forward call. Bit-reproducible: no atomics.
   void backward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse, HeadRows<T> dq,
-                HeadRows<T> dk, HeadRows<T> dv);
+                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse,
+                HeadRows<T> dq, HeadRows<T> dk, HeadRows<T> dv);
 
   /// Query-key pairs that the mask lets through, summed over queries (for one head): the work counted once.
   Index visible_pairs() const;

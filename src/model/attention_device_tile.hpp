@@ -154,8 +154,7 @@ class Tile {
         target[c] = static_cast<T>(first_sum_[i * stride_ + c] * factor);
       });
       Kokkos::single(Kokkos::PerThread(member_), [&]() {
-        p_.lse(head_, first_query_ + i) =
-            sum > 0 ? maximum_[i] + compat::math::log(sum) : -infinity();
+        p_.lse(head_, first_query_ + i) = sum > 0 ? maximum_[i] + compat::math::log(sum) : -infinity();
       });
     });
   }

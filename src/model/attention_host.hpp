@@ -213,8 +213,8 @@ class HostAttention {
   }
 
   void backward(const Exec& exec, HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse, HeadRows<T> dq,
-                HeadRows<T> dk, HeadRows<T> dv) {
+                HeadRows<const T> o, HeadRows<const T> dout, const Matrix<const Accumulate<T>>& lse,
+                HeadRows<T> dq, HeadRows<T> dk, HeadRows<T> dv) {
     auto p = problem();
     p.q = q, p.k = k, p.v = v, p.o = o, p.dout = dout, p.dq = dq, p.dk = dk, p.dv = dv;
     p.lse_given = lse.data();

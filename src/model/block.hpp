@@ -48,7 +48,8 @@ struct BlockWorkspace {
   Matrix<T> fused;       ///< (rows, (h + 2 kv) d)
   Matrix<T> activation;  ///< (rows, intermediate); in the backward pass first its gradient
   Matrix<T> gradient;    ///< (rows, hidden): dloss/d(residual stream)
-  Matrix<Accumulate<T>> wide;  ///< (rows, hidden): sum over column blocks before rounding; mixed precision only
+  Matrix<Accumulate<T>>
+      wide;  ///< (rows, hidden): sum over column blocks before rounding; mixed precision only
   Vector<Accumulate<T>> column_sums;  ///< partial sums of bias and norm gradients
   Vector<Accumulate<T>> head_norm;    ///< the same of per-head norms
 

@@ -11,8 +11,8 @@
 
 namespace minisp::model {
 
-/// Workspace for a chunk of rows: their logits, in the type that is computed in, and the gradient of the logits,
-/// which lies in the same memory where that type is T.
+/// Workspace for a chunk of rows: their logits, in the type that is computed in, and the gradient of the
+/// logits, which lies in the same memory where that type is T.
 template <class T>
 struct LogitTile {
   Matrix<Accumulate<T>> logits;  // (chunk, V)
@@ -39,9 +39,9 @@ void cross_entropy_forward(const Exec& exec, const Matrix<const T>& hidden, cons
                            const Vector<const int>& labels, const LogitTile<T>& tile,
                            const Vector<Accumulate<T>>& token_losses);
 
-/// The part between the products: losses (rows) = of logits (rows, V), before loss_scale; gradient (rows, V, or
-/// empty: none) = loss_scale * (softmax(logits) - [v == label]), 0 in rows without a label; it may be the memory
-/// of the logits, which are destroyed.
+/// The part between the products: losses (rows) = of logits (rows, V), before loss_scale; gradient (rows, V,
+/// or empty: none) = loss_scale * (softmax(logits) - [v == label]), 0 in rows without a label; it may be the
+/// memory of the logits, which are destroyed.
 template <class T>
 void softmax_cross_entropy(const Exec& exec, const Matrix<Accumulate<T>>& logits,
                            const Vector<const int>& labels, double loss_scale, const Matrix<T>& gradient,

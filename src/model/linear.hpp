@@ -16,8 +16,8 @@
 namespace minisp::model {
 
 /// y (rows, out) = or += x W^T + bias; bias (out) may be empty. Adding to a residual stream is
-/// Accumulation::add. `wide` (rows, out): where the products of several column blocks are summed before they are
-/// rounded, once; only read where T is not what is computed in, and may be empty otherwise.
+/// Accumulation::add. `wide` (rows, out): where the products of several column blocks are summed before they
+/// are rounded, once; only read where T is not what is computed in, and may be empty otherwise.
 template <class T>
 void linear_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<const T>& weight,
                     const Vector<const T>& bias, Accumulation mode, const Matrix<T>& y,

@@ -62,7 +62,8 @@ void convert(const Exec& exec, const Vector<From>& source, bool add, const Vecto
             to[i] = static_cast<To>(static_cast<A>(to[i]) + static_cast<A>(from[i]));
           });
         else
-          math::for_columns(team, count, [=](const Index i) { to[i] = static_cast<To>(static_cast<A>(from[i])); });
+          math::for_columns(team, count,
+                            [=](const Index i) { to[i] = static_cast<To>(static_cast<A>(from[i])); });
       });
 }
 
@@ -108,7 +109,8 @@ ParameterStore<T>::ParameterStore(const Mesh& mesh, const config::Architecture& 
     master_ = Vector<Sum>("minisp::parameters::master", shard);
     if (narrows) gradients_.narrow = Vector<T>("minisp::parameters::gradients", kept);
     if (narrows && shards_gradients(sharding_))
-      narrowed_ = Vector<T>("minisp::parameters::narrowed", *std::max_element(std::begin(padded), std::end(padded)));
+      narrowed_ =
+          Vector<T>("minisp::parameters::narrowed", *std::max_element(std::begin(padded), std::end(padded)));
   }
   if (!narrows) gradients_.wide = Vector<Sum>("minisp::parameters::gradients", kept);
   norm_partial_sums_ = Vector<double>("minisp::parameters::norm", math::partial_sums(std::max(shard, full)));
@@ -234,7 +236,8 @@ void ParameterStore<T>::finish_gradients(const Exec& exec) {
       if (sharding_ == Sharding::none)
         comm::all_reduce_sum(mesh_.world(), exec, whole);
       else
-        comm::reduce_scatter_sum<G>(mesh_.shard(), exec, whole, false, part(kept, gradient_begin(u), unit.chunk));
+        comm::reduce_scatter_sum<G>(mesh_.shard(), exec, whole, false,
+                                    part(kept, gradient_begin(u), unit.chunk));
     }
     if (sharding_ == Sharding::mics) comm::all_reduce_sum(mesh_.replicas(), exec, kept);
   });

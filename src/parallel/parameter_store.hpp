@@ -10,7 +10,8 @@
 //   zero3  states, gradients, weights 1/N        3 e Psi (N-1)/N a micro-step: gather, gather, scatter
 //   mics   the same 1/p                          3 e Psi (p-1)/p a micro-step, 2 e (Psi/p) (r-1)/r a step
 // with r = N/p replicas. Bytes of weights, gradients and states in mixed precision: 16 Psi, 4 Psi + 12 Psi/N,
-// 2 Psi + 14 Psi/N, 16 Psi/N, 16 Psi/p (arXiv:1910.02054, section 3). A unit's elements are cut into P chunks of ceil(Psi / P); chunk i is rank i's.
+// 2 Psi + 14 Psi/N, 16 Psi/N, 16 Psi/p (arXiv:1910.02054, section 3). A unit's elements are cut into P chunks
+// of ceil(Psi / P); chunk i is rank i's.
 #pragma once
 
 #include "comm/all_gather.hpp"
@@ -32,8 +33,8 @@ inline constexpr const char* gradient_norm = "gradient norm";
 
 /// How a ParameterStore behaves beside what the plan says.
 struct StoreOptions {
-  bool prefetch = true;          ///< gather the next unit while this one computes
-  bool wide_gradients = false;   ///< gradients in Accumulate<T>, not in T
+  bool prefetch = true;         ///< gather the next unit while this one computes
+  bool wide_gradients = false;  ///< gradients in Accumulate<T>, not in T
 };
 
 /// Bytes of a ParameterStore; what holds one unit at a time is workspace.
@@ -42,8 +43,8 @@ struct StoreMemory {
   Index state_elements = 0;  ///< of an optimizer state on this rank
 };
 
-/// A buffer of gradients: in T, or in what T computes in. One of the two is empty (`narrow` where they are the same
-/// type).
+/// A buffer of gradients: in T, or in what T computes in. One of the two is empty (`narrow` where they are
+/// the same type).
 template <class T>
 struct GradientBuffer {
   Vector<T> narrow;
@@ -60,8 +61,9 @@ struct GradientBuffer {
 };
 
 /// In mixed precision the layers add their gradients up in Accumulate<T>, a unit at a time; what is kept of
-/// a unit between micro-steps, and sent, is a GradientBuffer. Weights in T are rounded from the master weights,
-/// which this rank keeps in Accumulate<T> for the part that it updates; in one precision they are the weights.
+/// a unit between micro-steps, and sent, is a GradientBuffer. Weights in T are rounded from the master
+/// weights, which this rank keeps in Accumulate<T> for the part that it updates; in one precision they are
+/// the weights.
 template <class T>
 class ParameterStore : public model::ParameterAccess<T> {
  public:
@@ -101,8 +103,8 @@ class ParameterStore : public model::ParameterAccess<T> {
   /// After the pieces' weights have changed: every rank that holds them gets them.
   void publish_weights(const Exec& exec);
 
-  /// The whole flat buffer (layout.size()), in the layout's order; collective. Without sharding no copy, unless
-  /// gradients are to be widened.
+  /// The whole flat buffer (layout.size()), in the layout's order; collective. Without sharding no copy,
+  /// unless gradients are to be widened.
   Vector<T> full_weights(const Exec& exec) const;
   Vector<Sum> full_gradients(const Exec& exec) const;
 

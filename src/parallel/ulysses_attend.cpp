@@ -186,7 +186,8 @@ AttendStateBytes attend_state_bytes(const Plan& plan, int rank, const config::Ar
   const Sizes sizes(layout, plan.rows(rank));
   const Index own_output = layout.blocks == 1 ? 0 : sizes.output;
   return {static_cast<std::size_t>(sizes.packed + own_output) * element_bytes,
-          static_cast<std::size_t>(sizes.output) * element_bytes + static_cast<std::size_t>(sizes.lse) * sum_bytes};
+          static_cast<std::size_t>(sizes.output) * element_bytes +
+              static_cast<std::size_t>(sizes.lse) * sum_bytes};
 }
 
 std::size_t attend_shared_bytes(const Plan& plan, int rank, const config::Architecture& architecture,

@@ -117,7 +117,7 @@ void Optimizer<T>::update(const Exec& exec, const Vector<Accumulate<T>>& master,
   };
   const auto part = Kokkos::make_pair(state, state + static_cast<Index>(weights.extent(0)));
   adamw_step<T, G>(exec, master, weights, gradients, Kokkos::subview(first_moment_, part),
-                Kokkos::subview(second_moment_, part), scalars);
+                   Kokkos::subview(second_moment_, part), scalars);
 }
 
 #define MINISP_INSTANTIATE(T, G)                                                                     \

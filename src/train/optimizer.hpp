@@ -28,8 +28,8 @@ class Optimizer {
   /// Opens a step: gradients count `factor` times, `rate` is its learning rate.
   void begin_step(double factor, double rate);
   /// Updates a part of the weights in place, whose states begin at element `state`. In mixed precision the
-  /// master weights take the update and the weights are what they round to; else `master` is `weights`. G: T or
-  /// Accumulate<T>.
+  /// master weights take the update and the weights are what they round to; else `master` is `weights`. G: T
+  /// or Accumulate<T>.
   template <class G>
   void update(const Exec& exec, const Vector<Accumulate<T>>& master, const Vector<T>& weights,
               const Vector<const G>& gradients, Index state);

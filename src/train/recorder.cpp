@@ -19,7 +19,8 @@ model::TensorObserver<T> Recorder<T>::observer() {
     auto& record = tensors_[name];
     record.features = static_cast<Index>(host.extent(1));
     for (std::size_t r = 0; r < host.extent(0); ++r)
-      for (std::size_t c = 0; c < host.extent(1); ++c) record.rows.push_back(static_cast<Accumulate<T>>(host(r, c)));
+      for (std::size_t c = 0; c < host.extent(1); ++c)
+        record.rows.push_back(static_cast<Accumulate<T>>(host(r, c)));
   };
 }
 
@@ -69,7 +70,8 @@ template <class T>
 void Recorder<T>::write(io::OutputFile& file, const std::string& name, const std::string& path,
                         const std::string& units, const std::string& description) const {
   const auto& tensor = tensors_.at(name);
-  file.write_global<Accumulate<T>>(path, shape(name), slabs(tensor.features), tensor.rows.data(), units, description);
+  file.write_global<Accumulate<T>>(path, shape(name), slabs(tensor.features), tensor.rows.data(), units,
+                                   description);
 }
 
 template class Recorder<bfloat16>;

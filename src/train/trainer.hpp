@@ -106,15 +106,18 @@ class Trainer {
 template <class Body>
 decltype(auto) with_precision(config::Precision precision, const Body& body) {
   switch (precision) {
-    case config::Precision::fp64: return body.template operator()<double>();
-    case config::Precision::bf16: return body.template operator()<bfloat16>();
-    case config::Precision::fp32: break;
+    case config::Precision::fp64:
+      return body.template operator()<double>();
+    case config::Precision::bf16:
+      return body.template operator()<bfloat16>();
+    case config::Precision::fp32:
+      break;
   }
   return body.template operator()<float>();
 }
 
-/// Fills the master weights of pieces of the flat buffer from the weights of a Hugging Face folder. Error (bad_input) names a
-/// tensor that is missing or has another shape.
+/// Fills the master weights of pieces of the flat buffer from the weights of a Hugging Face folder. Error
+/// (bad_input) names a tensor that is missing or has another shape.
 template <class T>
 void load_weights(const std::string& folder, const model::ParameterLayout& layout,
                   const std::vector<typename parallel::ParameterStore<T>::Piece>& pieces);

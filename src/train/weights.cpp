@@ -39,7 +39,8 @@ void load_weights(const std::string& folder, const model::ParameterLayout& layou
       const Index begin = std::max(piece.first, entry.offset),
                   end = std::min(last, entry.offset + entry.size());
       if (begin >= end) continue;
-      const auto tensor = model::from_hugging_face<Accumulate<T>>(entry, files.read(match.stored.at(entry.name)));
+      const auto tensor =
+          model::from_hugging_face<Accumulate<T>>(entry, files.read(match.stored.at(entry.name)));
       std::copy(tensor.begin() + (begin - entry.offset), tensor.begin() + (end - entry.offset),
                 host.data() + (begin - piece.first));
     }

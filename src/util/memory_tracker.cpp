@@ -38,6 +38,7 @@ void on_deallocate(const Kokkos_Profiling_SpaceHandle space, const char* label, 
 void MemoryTracker::install() {
   namespace tools = Kokkos::Tools::Experimental;
   const auto loaded = tools::get_callbacks();
+  if (loaded.allocate_data == on_allocate) return;  // it would call itself as the tool that was loaded before
   next_allocate = loaded.allocate_data;
   next_deallocate = loaded.deallocate_data;
   tools::set_allocate_data_callback(on_allocate);

@@ -10,7 +10,7 @@ namespace minisp {
 
 class MemoryTracker {
  public:
-  /// Starts counting. Call once, right after Kokkos::initialize.
+  /// Starts counting; again: no effect. Call right after Kokkos::initialize.
   static void install();
   /// Bytes in Kokkos allocations now, and the most there were since reset_peak().
   static std::size_t current();

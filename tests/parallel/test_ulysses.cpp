@@ -256,7 +256,7 @@ TEST(Ulysses, MemoryIsTheFormula) {
     EXPECT_EQ(aliased, world.size() == 1);
     const std::size_t elements =
         state.qkv.size() + state.output.size() + state.lse.size() + (aliased ? 0 : state.own_output.size());
-    const auto bytes = attend_state_bytes(mesh.plan(), mesh.rank(), model, sizeof(float));
+    const auto bytes = attend_state_bytes(mesh.plan(), mesh.rank(), model, sizeof(float), sizeof(float));
     EXPECT_EQ(elements * sizeof(float), bytes.kept + bytes.made);
   }
 }

@@ -57,8 +57,8 @@ struct Tolerance {
 
 // Errors are roundings of sums of up to a few hundred terms of size about 1: a few eps (1.1e-16, 6e-8) times
 // the few units that the scores themselves have. A wrong term is wrong by 1e-3 and more.
-// What is stored in bf16 is rounded by 2^-8 of its size at most, and by 2^-9 in the root mean square over many; the
-// backward pass reads an output that was.
+// What is stored in bf16 is rounded by 2^-8 of its size at most, and by 2^-9 in the root mean square over
+// many; the backward pass reads an output that was.
 template <class T>
 constexpr Tolerance tolerance() {
   if (sizeof(T) == 2) return {2e-6, 1.0 / 512, 4.0 / 512};

@@ -150,6 +150,23 @@ TEST_F(Compare, ThePrecisionOfTheLessPreciseFileDecides) {
   EXPECT_EQ(tensor(report, "logits").tolerance, default_tolerance(TensorKind::logits, "fp32", "sgd", 1));
 }
 
+TEST_F(Compare, Bf16IsJudgedByAToleranceOrNotAtAll) {
+  auto sample = test::make_sample(1);
+  sample.result.precision = "bf16";
+  test::write_sample(sample, b_);
+  EXPECT_TRUE(compare_files(b_, b_, {}).valid());  // the same bits need no judge
+  sample.tensors["/logits"].values[0] *= 1 + 1.0 / 256;
+  test::write_sample(sample, a_);
+  const auto unjudged = compare_files(a_, b_, {});
+  EXPECT_FALSE(unjudged.valid());
+  EXPECT_THAT(unjudged.failures, ElementsAre(HasSubstr("minisp verify")));
+  CompareOptions options;
+  options.tolerance = 0.01;
+  EXPECT_TRUE(compare_files(a_, b_, options).valid());
+  options.tolerance = 1e-6;
+  EXPECT_FALSE(compare_files(a_, b_, options).valid());
+}
+
 TEST_F(Compare, OnlyWhatLiesBehindAnOptimizerStepIsAllowedItsError) {
   auto sample = test::make_sample(1);
   sample.result.optimizer = "adamw";

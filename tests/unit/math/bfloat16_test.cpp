@@ -37,7 +37,9 @@ TEST(Bfloat16, RoundsToNearestEven) {
   for (unsigned bits = 0; bits < 0x7f80; ++bits)
     for (const unsigned sign : {0u, 0x8000u}) {
       const std::uint32_t low = (bits | sign) << 16;
-      const auto rounded = [](std::uint32_t word) { return unsigned(bfloat16(std::bit_cast<float>(word)).bits); };
+      const auto rounded = [](std::uint32_t word) {
+        return unsigned(bfloat16(std::bit_cast<float>(word)).bits);
+      };
       const unsigned here = bits | sign, next = here + 1;  // next to the largest one is infinity
       ASSERT_EQ(rounded(low + 1), here);
       ASSERT_EQ(rounded(low + 0x7fff), here);
@@ -56,7 +58,8 @@ TEST(Bfloat16, NaNStaysNaN) {
 TEST(Bfloat16, VectorsAgreeWithNumbers) {
   constexpr std::size_t width = math::Simd<float>::size();
   std::vector<float> numbers;
-  for (unsigned i = 0; i < 64 * width; ++i) numbers.push_back(std::ldexp(1.0f + 0.001f * float(i), int(i % 60) - 30));
+  for (unsigned i = 0; i < 64 * width; ++i)
+    numbers.push_back(std::ldexp(1.0f + 0.001f * float(i), int(i % 60) - 30));
   for (std::size_t i = 0; i < numbers.size(); i += width) {
     bfloat16 stored[width];
     math::store_vector(math::Simd<float>(&numbers[i], math::simd::element_aligned), stored);

@@ -3,7 +3,6 @@
 #include "math/gemm.hpp"
 
 #include "math/gemm_widened.hpp"
-
 #include "math/random.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +88,8 @@ TYPED_TEST(GemmTest, OperandsScalarsStridesAndShapes) {
             const auto c = random_matrix<T>(s.m, s.n, padding, 3);
             if (beta == 0) Kokkos::deep_copy(c, not_a_number<T>);
             const auto before = on_host(c);
-            gemm<T>(Exec(), op_a, op_b, static_cast<Accumulate<T>>(alpha), a, b, static_cast<Accumulate<T>>(beta), c);
+            gemm<T>(Exec(), op_a, op_b, static_cast<Accumulate<T>>(alpha), a, b,
+                    static_cast<Accumulate<T>>(beta), c);
             EXPECT_LT(error_of<T>(op_a, op_b, alpha, a, b, beta, before, c), tolerance)
                 << s.m << "x" << s.n << "x" << s.k << " padding " << padding << " alpha " << alpha << " beta "
                 << beta << " ops " << int(op_a) << int(op_b);
@@ -100,8 +100,8 @@ TYPED_TEST(GemmTest, LeavesWhatLiesBetweenRowsAlone) {
   using T = TypeParam;
   const Matrix<T> whole("test", 6, 9);
   Kokkos::deep_copy(whole, T(3));
-  gemm<T>(Exec(), Op::none, Op::none, Accumulate<T>(1), random_matrix<T>(6, 4, 0, 1), random_matrix<T>(4, 5, 0, 2), Accumulate<T>(0),
-          columns_of(whole, 2, 7));
+  gemm<T>(Exec(), Op::none, Op::none, Accumulate<T>(1), random_matrix<T>(6, 4, 0, 1),
+          random_matrix<T>(4, 5, 0, 2), Accumulate<T>(0), columns_of(whole, 2, 7));
   const auto host = on_host(whole);
   for (Index r = 0; r < 6; ++r)
     for (const Index c : {0, 1, 7, 8}) EXPECT_EQ(static_cast<double>(host(r, c)), 3);
@@ -111,19 +111,21 @@ TYPED_TEST(GemmTest, EmptyProducts) {
   using T = TypeParam;
   const Matrix<T> c("test", 3, 4);
   Kokkos::deep_copy(c, T(2));
-  gemm<T>(Exec(), Op::none, Op::none, Accumulate<T>(1), Matrix<T>("test", 3, 0), Matrix<T>("test", 0, 4), Accumulate<T>(0.5), c);
+  gemm<T>(Exec(), Op::none, Op::none, Accumulate<T>(1), Matrix<T>("test", 3, 0), Matrix<T>("test", 0, 4),
+          Accumulate<T>(0.5), c);
   EXPECT_EQ(static_cast<double>(on_host(c)(2, 3)), 1);
-  gemm<T>(Exec(), Op::none, Op::transpose, Accumulate<T>(1), Matrix<T>("test", 3, 0), Matrix<T>("test", 4, 0), Accumulate<T>(0), c);
+  gemm<T>(Exec(), Op::none, Op::transpose, Accumulate<T>(1), Matrix<T>("test", 3, 0), Matrix<T>("test", 4, 0),
+          Accumulate<T>(0), c);
   EXPECT_EQ(static_cast<double>(on_host(c)(0, 0)), 0);
-  EXPECT_NO_THROW(gemm<T>(Exec(), Op::none, Op::none, Accumulate<T>(1), Matrix<T>("test", 0, 5), Matrix<T>("test", 5, 4),
-                          Accumulate<T>(0), Matrix<T>("test", 0, 4)));
+  EXPECT_NO_THROW(gemm<T>(Exec(), Op::none, Op::none, Accumulate<T>(1), Matrix<T>("test", 0, 5),
+                          Matrix<T>("test", 5, 4), Accumulate<T>(0), Matrix<T>("test", 0, 4)));
 }
 
 TYPED_TEST(GemmTest, RefusesShapesThatDoNotFit) {
   using T = TypeParam;
   const auto call = [](Op op_a, Op op_b, Index m, Index n) {
-    gemm<T>(Exec(), op_a, op_b, Accumulate<T>(1), Matrix<T>("test", 3, 5), Matrix<T>("test", 5, 4), Accumulate<T>(0),
-            Matrix<T>("test", m, n));
+    gemm<T>(Exec(), op_a, op_b, Accumulate<T>(1), Matrix<T>("test", 3, 5), Matrix<T>("test", 5, 4),
+            Accumulate<T>(0), Matrix<T>("test", m, n));
   };
   EXPECT_NO_THROW(call(Op::none, Op::none, 3, 4));
   EXPECT_THROW(call(Op::transpose, Op::none, 3, 4), std::invalid_argument);
@@ -149,8 +151,10 @@ void expect_widened_product(Index m, Index n, Index k, double tolerance) {
   for (const Op op_a : {Op::none, Op::transpose})
     for (const Op op_b : {Op::none, Op::transpose})
       for (const float beta : {0.0f, 1.0f}) {
-        const auto a = op_a == Op::none ? random_matrix<bfloat16>(m, k, 3, 1) : random_matrix<bfloat16>(k, m, 3, 1);
-        const auto b = op_b == Op::none ? random_matrix<bfloat16>(k, n, 3, 2) : random_matrix<bfloat16>(n, k, 3, 2);
+        const auto a =
+            op_a == Op::none ? random_matrix<bfloat16>(m, k, 3, 1) : random_matrix<bfloat16>(k, m, 3, 1);
+        const auto b =
+            op_b == Op::none ? random_matrix<bfloat16>(k, n, 3, 2) : random_matrix<bfloat16>(n, k, 3, 2);
         const auto c = random_matrix<C>(m, n, 3, 3), d = random_matrix<C>(m, n, 3, 3);
         gemm_widened<bfloat16, C>(Exec(), op_a, op_b, 1, a, b, beta, c);
         gemm<bfloat16>(Exec(), op_a, op_b, 1, a, b, beta, d);
@@ -162,13 +166,15 @@ void expect_widened_product(Index m, Index n, Index k, double tolerance) {
             squares += y * y;
             error += (x - y) * (x - y);
           }
-        EXPECT_LT(std::sqrt(error / squares), tolerance) << m << "x" << n << "x" << k << " ops " << int(op_a) << int(op_b);
+        EXPECT_LT(std::sqrt(error / squares), tolerance)
+            << m << "x" << n << "x" << k << " ops " << int(op_a) << int(op_b);
       }
 }
 TEST(GemmOfBf16, BothWaysAgree) {
-  // Sums of k terms in fp32 in another order; in bf16 a sum near the middle of two numbers may go either way, which
-  // happens to few elements.
-  for (const auto& [m, n, k] : {std::tuple<Index, Index, Index>{3, 5, 7}, {530, 40, 30}, {20, 1030, 50}, {30, 20, 2100}}) {
+  // Sums of k terms in fp32 in another order; in bf16 a sum near the middle of two numbers may go either way,
+  // which happens to few elements.
+  for (const auto& [m, n, k] :
+       {std::tuple<Index, Index, Index>{3, 5, 7}, {530, 40, 30}, {20, 1030, 50}, {30, 20, 2100}}) {
     expect_widened_product<float>(m, n, k, 1e-5);
     expect_widened_product<bfloat16>(m, n, k, 1e-3);
   }

@@ -116,8 +116,8 @@ TYPED_TEST(CrossEntropyTest, WholeChunkWithoutLabelsGivesZeros) {
   EXPECT_EQ(norm(found.dweight), 0);
 }
 
-// Logits of +-8192 that follow from hidden = (1, 0, ...) and weights (+-8192, 0, ...): the loss is 0 where the
-// label has the only largest logit, log 2 where it shares it, and 16384 where it has the smallest.
+// Logits of +-8192 that follow from hidden = (1, 0, ...) and weights (+-8192, 0, ...): the loss is 0 where
+// the label has the only largest logit, log 2 where it shares it, and 16384 where it has the smallest.
 TYPED_TEST(CrossEntropyTest, ExtremeLogits) {
   using T = TypeParam;
   Case c{Values(rows * hidden, 0.0), Values(vocabulary * hidden, 0.0), std::vector<int>(rows, -100)};

@@ -118,7 +118,8 @@ Values rounded(Values v) {
 /// like the square root of its at most some hundred terms: about 10 units of 1.2e-7 or 2.2e-16.
 /// What is stored in bf16 is summed in fp32 and rounded once or twice, by 2^-8 of its size at most.
 template <class T>
-inline constexpr double tolerance = is_mixed<T> ? 2.0 / 256 : 10 * std::numeric_limits<Accumulate<T>>::epsilon();
+inline constexpr double tolerance = is_mixed<T> ? 2.0 / 256
+                                                : 10 * std::numeric_limits<Accumulate<T>>::epsilon();
 
 /// dloss/dinput by fourth-order central differences, step 1e-3: the method's error is about 1e-12 of the
 /// fifth derivative, rounding about 1e-13 of the loss.

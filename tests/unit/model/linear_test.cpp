@@ -84,7 +84,8 @@ TYPED_TEST(LinearTest, EveryLayoutAndModeAgreesWithTheFormula) {
       const double before = add ? 0.5 : nan, shift = add ? 0.5 : 0;
       const auto x = matrix<T>(blocks * rows, in / blocks, to_blocks(c.x, blocks));
       const auto y = matrix<T>(rows, out, before), dx = matrix<T>(blocks * rows, in / blocks, before);
-      const auto dweight = matrix<Accumulate<T>>(out, in, before), wide = matrix<Accumulate<T>>(rows, out, nan);
+      const auto dweight = matrix<Accumulate<T>>(out, in, before),
+                 wide = matrix<Accumulate<T>>(rows, out, nan);
       linear_forward<T>(Exec(), x, weight, bias, mode, y, wide);
       linear_backward_input<T>(Exec(), dy, weight, mode, dx);
       linear_backward_weight<T>(Exec(), dy, x, mode, dweight);
@@ -94,6 +95,23 @@ TYPED_TEST(LinearTest, EveryLayoutAndModeAgreesWithTheFormula) {
     }
 }
 
+// Small whole numbers: every sum is exact before it is rounded to T, so column blocks must give the bits of
+// the plain matrix, which they do not where each block's sum is rounded.
+TYPED_TEST(LinearTest, ColumnBlocksAreRoundedOnce) {
+  using T = TypeParam;
+  auto c = make_case<T>();
+  for (auto* values : {&c.x, &c.weight, &c.bias})
+    for (double& v : *values) v = std::round(5 * v);
+  const auto y_of = [&](Index blocks) {
+    const auto y = matrix<T>(rows, out, nan);
+    linear_forward<T>(Exec(), matrix<T>(blocks * rows, in / blocks, to_blocks(c.x, blocks)),
+                      matrix<T>(out, in, c.weight), vector<T>(c.bias), Accumulation::overwrite, y,
+                      matrix<Accumulate<T>>(rows, out, nan));
+    return values_of(y);
+  };
+  for (const Index blocks : {2, 4, 8}) EXPECT_EQ(y_of(blocks), y_of(1)) << blocks;
+}
+
 TYPED_TEST(LinearTest, WithoutBias) {
   using T = TypeParam;
   auto c = make_case<T>();
@@ -101,7 +119,8 @@ TYPED_TEST(LinearTest, WithoutBias) {
   for (const Index blocks : {1, 4}) {
     const auto y = matrix<T>(rows, out, nan);
     linear_forward<T>(Exec(), matrix<T>(blocks * rows, in / blocks, to_blocks(c.x, blocks)),
-                      matrix<T>(out, in, c.weight), {}, Accumulation::overwrite, y, matrix<Accumulate<T>>(rows, out, nan));
+                      matrix<T>(out, in, c.weight), {}, Accumulation::overwrite, y,
+                      matrix<Accumulate<T>>(rows, out, nan));
     EXPECT_LT(relative_error(values_of(y), c.y()), tolerance<T>);
   }
 }

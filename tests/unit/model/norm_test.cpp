@@ -74,7 +74,8 @@ TYPED_TEST(NormTest, LayerForwardAndRecompute) {
   const auto x = matrix<T>(rows, columns, in.x, 5),
              out = matrix<T>(rows, columns, Values(in.x.size(), nan), 3);
   const auto weight = vector<T>(in.weight), bias = vector<T>(in.bias);
-  const auto mean = vector<Accumulate<T>>(Values(rows, nan)), inverse = vector<Accumulate<T>>(Values(rows, nan));
+  const auto mean = vector<Accumulate<T>>(Values(rows, nan)),
+             inverse = vector<Accumulate<T>>(Values(rows, nan));
   layer_norm_forward<T>(Exec(), x, weight, bias, epsilon, out, mean, inverse);
   EXPECT_LT(relative_error(values_of(out), expected.out), tolerance<T>);
   EXPECT_LT(relative_error(values_of(mean), expected.center), tolerance<T>);
@@ -91,12 +92,12 @@ TYPED_TEST(NormTest, ResidualFormsEqualAdditionThenNorm) {
   const auto x = matrix<T>(rows, columns, in.x), branch = matrix<T>(rows, columns, in.dout);
   const auto weight = vector<T>(in.weight), bias = vector<T>(in.bias);
   Values added(in.x.size());
-  for (std::size_t i = 0; i < added.size(); ++i)
-    added[i] = stored<T>(in.x[i] + in.dout[i]);
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] = stored<T>(in.x[i] + in.dout[i]);
   const auto added_view = matrix<T>(rows, columns, added);
   const auto expected = matrix<T>(rows, columns, nan), out = matrix<T>(rows, columns, nan);
   const auto sum = matrix<T>(rows, columns, nan);
-  const auto mean = vector<Accumulate<T>>(Values(rows, nan)), inverse = vector<Accumulate<T>>(Values(rows, nan));
+  const auto mean = vector<Accumulate<T>>(Values(rows, nan)),
+             inverse = vector<Accumulate<T>>(Values(rows, nan));
 
   rms_norm_forward<T>(Exec(), added_view, weight, epsilon, expected, inverse);
   const auto expected_inverse = values_of(inverse);
@@ -126,11 +127,12 @@ Gradients<T> backward(const Inputs& in, bool layer, Accumulation mode, double dx
   const auto out = matrix<T>(rows, columns, nan);
   const auto dx = matrix<T>(rows, columns, Values(in.x.size(), dx_before), 4);
   const auto weight = vector<T>(in.weight), bias = vector<T>(in.bias);
-  const auto mean = vector<Accumulate<T>>(Values(rows, nan)), inverse = vector<Accumulate<T>>(Values(rows, nan));
+  const auto mean = vector<Accumulate<T>>(Values(rows, nan)),
+             inverse = vector<Accumulate<T>>(Values(rows, nan));
   const auto dweight = vector<Accumulate<T>>(Values(columns, parameters_before)),
              dbias = vector<Accumulate<T>>(Values(columns, parameters_before));
-  const auto workspace =
-      vector<Accumulate<T>>(Values(static_cast<std::size_t>(math::column_sum_workspace(rows, 2 * columns)), nan));
+  const auto workspace = vector<Accumulate<T>>(
+      Values(static_cast<std::size_t>(math::column_sum_workspace(rows, 2 * columns)), nan));
   if (layer) {
     layer_norm_forward<T>(Exec(), x, weight, bias, epsilon, out, mean, inverse);
     layer_norm_backward<T>(Exec(), x, weight, mean, inverse, dout, mode, dx, workspace, dweight, dbias);

@@ -133,7 +133,8 @@ Gradients unpack(const Case& c, const Inputs& in, const Values& dpacked, double 
   const auto dfused = matrix<T>(rows, l.fused_width(), nan);
   HeadNormGradient<T> gradient;
   if (c.norms)
-    gradient = {vector<Accumulate<T>>(Values(head_dim, before)), vector<Accumulate<T>>(Values(head_dim, before)),
+    gradient = {vector<Accumulate<T>>(Values(head_dim, before)),
+                vector<Accumulate<T>>(Values(head_dim, before)),
                 vector<Accumulate<T>>(Values(static_cast<std::size_t>(head_norm_workspace(rows, l)), nan))};
   rope_pack_backward<T>(Exec(), l, matrix<T>(l.blocks * rows, l.packed_width(), dpacked),
                         vector<int>(in.positions), table_of<T>(c), norm_of<T>(c, in),

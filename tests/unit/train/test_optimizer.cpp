@@ -93,8 +93,8 @@ void expect_torch(config::OptimizerKind kind, double tolerance) {
       // In two parts, as shards are updated.
       const Index half = n / 2;
       for (const auto& part : {std::pair(Index(0), half), std::pair(half, n)})
-        optimizer.update(Exec(), Kokkos::subview(weights, part), Kokkos::subview(gradients, part),
-                         part.first);
+        optimizer.template update<T>(Exec(), Kokkos::subview(weights, part), Kokkos::subview(weights, part),
+                                     Kokkos::subview(gradients, part), part.first);
       expected.step(reference, values_of(gradients), factor, rate);
     }
     EXPECT_LT(largest_difference(values_of(weights), reference), tolerance) << n << " elements";
@@ -117,8 +117,30 @@ TEST(Optimizer, AdamwWithoutGradientOnlyDecays) {
   Optimizer<double> optimizer(train, 3);
   const auto weights = view_of<double>({1, -2, 0});
   optimizer.begin_step(1, 0.5);
-  optimizer.update(Exec(), weights, view_of<double>({0, 0, 0}), 0);
+  optimizer.update<double>(Exec(), weights, weights, view_of<double>({0, 0, 0}), 0);
   EXPECT_EQ(values_of(weights), (Values{1 - 0.5 * 0.1, -2 * (1 - 0.5 * 0.1), 0}));
+}
+
+// Steps of 1e-4 are below half a unit of bf16 at 1 (2^-8): weights that took them themselves would stay where
+// they are.
+TEST(Optimizer, MasterWeightsKeepWhatRoundingDrops) {
+  for (const bool wide : {false, true}) {
+    Optimizer<bfloat16> optimizer(train_of(config::OptimizerKind::sgd), 3);
+    const auto master = view_of<float>({1, -1, 0});
+    const auto weights = view_of<bfloat16>({1, -1, 0});
+    for (int step = 0; step < 100; ++step) {
+      optimizer.begin_step(1, 1e-4);
+      if (wide)
+        optimizer.update<float>(Exec(), master, weights, view_of<float>({1, 1, 1}), 0);
+      else
+        optimizer.update<bfloat16>(Exec(), master, weights, view_of<bfloat16>({1, 1, 1}), 0);
+    }
+    const auto kept = values_of(master), rounded = values_of(weights);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_NEAR(kept[i], (Values{0.99, -1.01, -0.01})[i], 1e-5);
+      EXPECT_EQ(rounded[i], static_cast<double>(bfloat16(kept[i])));
+    }
+  }
 }
 
 TEST(ClipFactor, IsTorchs) {
