@@ -94,7 +94,7 @@ void write_part(RunWriter& writer, const model::ParameterEntry& entry, std::int6
   }
 }
 
-/// What this rank writes: of its pieces the part that falls to it among the ranks that hold the same.
+/// What this rank writes: of its pieces' master weights (in mixed precision those in bf16 are what they round to) the part that falls to it among the ranks that hold the same.
 template <class T>
 void write_pieces(const parallel::Mesh& mesh, const model::ParameterLayout& layout,
                   const std::vector<typename parallel::ParameterStore<T>::Piece>& pieces,
@@ -102,7 +102,7 @@ void write_pieces(const parallel::Mesh& mesh, const model::ParameterLayout& layo
   RunWriter writer(file);
   const Index replica = mesh.replicas().rank(), replicas = mesh.replicas().size();
   for (const auto& piece : pieces) {
-    const auto size = static_cast<Index>(piece.weights.extent(0));
+    const auto size = static_cast<Index>(piece.master.extent(0));
     const Index first = piece.first + size * replica / replicas;
     const Index last = piece.first + size * (replica + 1) / replicas;
     for (std::size_t t = 0; t < layout.entries().size(); ++t) {
@@ -111,9 +111,9 @@ void write_pieces(const parallel::Mesh& mesh, const model::ParameterLayout& layo
       if (begin >= end) continue;
       const auto part = Kokkos::create_mirror_view_and_copy(
           Kokkos::HostSpace(),
-          Kokkos::subview(piece.weights, Kokkos::make_pair(begin - piece.first, end - piece.first)));
+          Kokkos::subview(piece.master, Kokkos::make_pair(begin - piece.first, end - piece.first)));
       write_part(writer, entry, places.begin[t], type, begin - entry.offset, end - entry.offset,
-                 static_cast<const T*>(part.data()));
+                 static_cast<const Accumulate<T>*>(part.data()));
     }
   }
   writer.flush();
@@ -149,7 +149,15 @@ io::StoredType export_type(config::ExportType wanted, config::Precision precisio
     case config::ExportType::stored:
       break;
   }
-  return precision == config::Precision::fp64 ? io::StoredType::float64 : io::StoredType::float32;
+  switch (precision) {
+    case config::Precision::fp64:
+      return io::StoredType::float64;
+    case config::Precision::bf16:
+      return io::StoredType::bfloat16;
+    case config::Precision::fp32:
+      break;
+  }
+  return io::StoredType::float32;
 }
 
 template <class T>
@@ -208,6 +216,7 @@ void export_weights(const config::Config& config, const parallel::Mesh& mesh,
   template void export_weights<T>(const config::Config&, const parallel::Mesh&, \
                                   const model::ParameterLayout&,                \
                                   const std::vector<typename parallel::ParameterStore<T>::Piece>&);
+MINISP_INSTANTIATE(bfloat16)
 MINISP_INSTANTIATE(float)
 MINISP_INSTANTIATE(double)
 #undef MINISP_INSTANTIATE
