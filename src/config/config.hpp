@@ -53,6 +53,7 @@ struct TrainConfig {
   double learning_rate_minimum = 0;       ///< floor of the cosine
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
   Recompute recompute = Recompute::none;
+  double dropout = 0;      ///< of what each branch adds to the residual stream
   double clip = 1.0;       ///< global gradient norm, 0: off
   std::uint64_t seed = 1;  ///< initial weights
   double initial_standard_deviation = 0.02;

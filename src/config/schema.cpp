@@ -347,6 +347,8 @@ void add_train(std::vector<Key>& keys) {
   train("weight_decay", &T_::weight_decay, "", not_negative, "adamw: decoupled, on every parameter");
   train("recompute", &T_::recompute, "", any,
         "activations made anew in the backward pass: the attention core's, or a whole block's");
+  train("dropout", &T_::dropout, "", fraction,
+        "probability that an element of a block's attention or MLP output is dropped");
   train("clip", &T_::clip, "", not_negative, "largest 2-norm of the whole gradient; 0: any");
   train("seed", &T_::seed, "", not_negative, "random first weights");
   train("initial_standard_deviation", &T_::initial_standard_deviation, "", not_negative,

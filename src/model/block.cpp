@@ -58,6 +58,24 @@ void linear_parameters_backward(const BlockContext<T>& c, const Matrix<const T>&
   if (dbias.extent(0) > 0) linear_backward_bias<T>(c.exec, dy, c.workspace.column_sums, dbias);
 }
 
+/// workspace.branch, whose branch is about to be added to the residual stream.
+template <class T>
+void drop_branch(const BlockContext<T>& c, Branch branch) {
+  if (!c.dropout.active()) return;
+  auto phase = c.timers.phase("dropout");
+  apply_dropout<T>(c.exec, c.dropout, c.layer, branch, c.workspace.branch, c.workspace.branch);
+}
+
+/// The gradient of a branch's output: that of the residual stream, or what dropout leaves of it, in
+/// workspace.branch.
+template <class T>
+Matrix<T> branch_gradient(const BlockContext<T>& c, Branch branch) {
+  if (!c.dropout.active()) return c.workspace.gradient;
+  auto phase = c.timers.phase("dropout");
+  apply_dropout<T>(c.exec, c.dropout, c.layer, branch, c.workspace.gradient, c.workspace.branch);
+  return c.workspace.branch;
+}
+
 template <class T>
 HeadNorm<T> head_norm(const BlockContext<T>& c, const BlockParameters<T>& weights) {
   return {weights.q_norm, weights.k_norm, c.architecture.norm_epsilon};
@@ -132,6 +150,7 @@ void attention_branch(const BlockContext<T>& c, const BlockParameters<T>& weight
                       Accumulation::overwrite, w.branch, w.wide);
   }
   show(c, "activations/", part_names(c.architecture).attention, w.branch);
+  drop_branch(c, Branch::attention);
   auto phase = c.timers.phase("norm");
   residual_norm_forward<T>(c.exec, c.architecture, state.input, w.branch,
                            {weights.norm2_weight, weights.norm2_bias}, state.middle, w.normed, state.norm2);
@@ -160,6 +179,7 @@ void block_forward(const BlockContext<T>& c, const BlockParameters<T>& weights, 
                       w.branch);
   }
   show(c, "activations/", names.mlp, w.branch);
+  drop_branch(c, Branch::mlp);
 }
 
 template <class T>
@@ -181,25 +201,26 @@ namespace {
 
 template <class T>
 void mlp_backward(const BlockContext<T>& c, const BlockParameters<T>& weights,
-                  const BlockParameters<Accumulate<T>>& gradients, BlockState<T>& state) {
+                  const BlockParameters<Accumulate<T>>& gradients, const Matrix<T>& dout,
+                  BlockState<T>& state) {
   const auto& w = c.workspace;
   auto phase = c.timers.phase("mlp");
-  linear_backward_input<T>(c.exec, w.gradient, weights.down_weight, Accumulation::overwrite, w.activation);
+  linear_backward_input<T>(c.exec, dout, weights.down_weight, Accumulation::overwrite, w.activation);
   activation_backward<T>(c, state.up);
-  linear_parameters_backward<T>(c, w.gradient, w.activation, gradients.down_weight, gradients.down_bias);
+  linear_parameters_backward<T>(c, dout, w.activation, gradients.down_weight, gradients.down_bias);
   linear_parameters_backward<T>(c, state.up, w.normed, gradients.up_weight, gradients.up_bias);
   linear_backward_input<T>(c.exec, state.up, weights.up_weight, Accumulation::overwrite, w.branch);
 }
 
 template <class T>
 void attention_backward(const BlockContext<T>& c, const BlockParameters<T>& weights,
-                        const BlockParameters<Accumulate<T>>& gradients, BlockState<T>& state) {
+                        const BlockParameters<Accumulate<T>>& gradients, const Matrix<T>& dout,
+                        BlockState<T>& state) {
   const auto& w = c.workspace;
   {
     auto phase = c.timers.phase("linear_output");
-    linear_parameters_backward<T>(c, w.gradient, state.attend.own_output, gradients.o_weight,
-                                  gradients.o_bias);
-    linear_backward_input<T>(c.exec, w.gradient, weights.o_weight, Accumulation::overwrite,
+    linear_parameters_backward<T>(c, dout, state.attend.own_output, gradients.o_weight, gradients.o_bias);
+    linear_backward_input<T>(c.exec, dout, weights.o_weight, Accumulation::overwrite,
                              c.attend.own_output_gradient());
   }
   const Matrix<const T> packed_gradient = c.attend.backward(c.exec, state.attend);
@@ -225,12 +246,13 @@ void block_backward(const BlockContext<T>& c, const BlockParameters<T>& weights,
   const NormParameters<T> norm1{weights.norm1_weight, weights.norm1_bias};
   const NormParameters<T> norm2{weights.norm2_weight, weights.norm2_bias};
 
-  show(c, "activation_gradients/", names.mlp, w.gradient);
   {
     auto phase = c.timers.phase("norm");
     norm_recompute<T>(c.exec, a, state.middle, norm2, state.norm2, w.normed);
   }
-  mlp_backward<T>(c, weights, gradients, state);
+  const Matrix<T> dmlp = branch_gradient(c, Branch::mlp);
+  show(c, "activation_gradients/", names.mlp, dmlp);
+  mlp_backward<T>(c, weights, gradients, dmlp, state);
   show(c, "activation_gradients/", names.norm2, w.branch);
   {
     auto phase = c.timers.phase("norm");
@@ -238,8 +260,9 @@ void block_backward(const BlockContext<T>& c, const BlockParameters<T>& weights,
                      w.column_sums, {gradients.norm2_weight, gradients.norm2_bias});
     norm_recompute<T>(c.exec, a, state.input, norm1, state.norm1, w.normed);
   }
-  show(c, "activation_gradients/", names.attention, w.gradient);
-  attention_backward<T>(c, weights, gradients, state);
+  const Matrix<T> dattention = branch_gradient(c, Branch::attention);
+  show(c, "activation_gradients/", names.attention, dattention);
+  attention_backward<T>(c, weights, gradients, dattention, state);
   show(c, "activation_gradients/", names.norm1, w.branch);
   auto phase = c.timers.phase("norm");
   norm_backward<T>(c.exec, a, state.input, norm1, state.norm1, w.branch, Accumulation::add, w.gradient,

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
 // One transformer block, pre-norm:
-//   x     += o_proj(attend(rope(qkv_proj(norm1(x)))))
-//   x     += down_proj(activation(up_proj(norm2(x))))
+//   x     += dropout(o_proj(attend(rope(qkv_proj(norm1(x))))))
+//   x     += dropout(down_proj(activation(up_proj(norm2(x)))))
 // Gradients of parameters accumulate (+=); the gradient of the residual stream is carried in place.
 #pragma once
 
 #include "config/config.hpp"
 #include "model/attend.hpp"
+#include "model/dropout.hpp"
 #include "model/norm.hpp"
 #include "model/parameters.hpp"
 #include "model/rope.hpp"
@@ -43,9 +44,10 @@ struct BlockState {
 /// Buffers that all blocks share.
 template <class T>
 struct BlockWorkspace {
-  Matrix<T> normed;      ///< (rows, hidden)
-  Matrix<T> branch;      ///< (rows, hidden): a branch's output; in the backward pass the gradient of `normed`
-  Matrix<T> fused;       ///< (rows, (h + 2 kv) d)
+  Matrix<T> normed;  ///< (rows, hidden)
+  Matrix<T> branch;  ///< (rows, hidden): a branch's output; in the backward pass first its gradient where
+                     ///< dropout makes it another than the residual stream's, then the gradient of `normed`
+  Matrix<T> fused;   ///< (rows, (h + 2 kv) d)
   Matrix<T> activation;  ///< (rows, intermediate); in the backward pass first its gradient
   Matrix<T> gradient;    ///< (rows, hidden): dloss/d(residual stream)
   Matrix<Accumulate<T>>
@@ -65,6 +67,8 @@ struct BlockContext {
   const BlockWorkspace<T>& workspace;
   RopeTable<T> rope;
   Vector<const int> positions;  ///< (rows)
+  const Dropout& dropout;
+  Index layer;
   PhaseTimers& timers;
   const TensorObserver<T>& observe;  ///< may be empty
   std::string name;                  ///< "model.layers.3.", for the observer

@@ -47,6 +47,7 @@ struct Transformer<T>::Implementation {
   Vector<int> tokens, labels, positions;  // (rows)
   TokenIndex token_index, position_index;
   RopeTable<T> rope;
+  Dropout dropout;
   BlockWorkspace<T> workspace;
   std::vector<BlockState<T>> blocks;
   Matrix<T> output;  // (rows, hidden): residual stream after the last block
@@ -87,14 +88,22 @@ struct Transformer<T>::Implementation {
   }
   BlockContext<T> context(const Exec& exec, Index layer) const {
     const char* body = architecture.family == config::Family::gpt2 ? "transformer.h" : "model.layers";
-    return {exec,      architecture, attend,
-            workspace, rope,         positions,
-            timers,    observer,     observer ? fmt::format("{}.{}.", body, layer) : std::string()};
+    return {exec,
+            architecture,
+            attend,
+            workspace,
+            rope,
+            positions,
+            dropout,
+            layer,
+            timers,
+            observer,
+            observer ? fmt::format("{}.{}.", body, layer) : std::string()};
   }
   /// For what is computed a second time, and was shown the first time.
-  BlockContext<T> silent_context(const Exec& exec) const {
+  BlockContext<T> silent_context(const Exec& exec, Index layer) const {
     static const Observer nobody;
-    return {exec, architecture, attend, workspace, rope, positions, timers, nobody, {}};
+    return {exec, architecture, attend, workspace, rope, positions, dropout, layer, timers, nobody, {}};
   }
 
   int final_unit() const { return static_cast<int>(blocks.size()) + 1; }
@@ -188,7 +197,8 @@ struct Transformer<T>::Implementation {
       const int unit = static_cast<int>(layer) + 1;
       parameters.acquire(exec, unit);
       if (layer > 0) parameters.prefetch(exec, unit - 1);
-      block_recompute<T>(silent_context(exec), recompute, weights.blocks[layer], blocks[layer]);
+      block_recompute<T>(silent_context(exec, static_cast<Index>(layer)), recompute, weights.blocks[layer],
+                         blocks[layer]);
       block_backward<T>(context(exec, static_cast<Index>(layer)), weights.blocks[layer],
                         gradients.blocks[layer], blocks[layer]);
       parameters.release(unit);
@@ -214,6 +224,15 @@ template <class T>
 Transformer<T>::~Transformer() = default;
 
 template <class T>
+void Transformer<T>::set_dropout(double probability, std::uint64_t seed, std::span<const Index> tokens) {
+  if (static_cast<Index>(tokens.size()) != impl_->rows)
+    throw std::invalid_argument("set_dropout: one index for each row of the model");
+  impl_->dropout = {probability, seed, Vector<Index>(uninitialized("minisp::dropout::tokens"), tokens.size()),
+                    0};
+  Kokkos::deep_copy(impl_->dropout.tokens, HostVector<const Index>(tokens.data(), tokens.size()));
+}
+
+template <class T>
 void Transformer<T>::set_tokens(const Exec& exec, const TokenRows& rows) {
   if (static_cast<Index>(rows.tokens.size()) != impl_->rows)
     throw std::invalid_argument(
@@ -222,6 +241,7 @@ void Transformer<T>::set_tokens(const Exec& exec, const TokenRows& rows) {
   Kokkos::deep_copy(exec, impl_->labels, as_view(rows.labels));
   Kokkos::deep_copy(exec, impl_->positions, as_view(rows.positions));
   impl_->token_index.set(as_view(rows.tokens));
+  impl_->dropout.first_token = rows.first_token;
   if (learned_positions(impl_->architecture)) impl_->position_index.set(as_view(rows.positions));
 }
 

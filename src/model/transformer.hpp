@@ -24,6 +24,7 @@ struct TokenRows {
   std::span<const int> tokens;
   std::span<const int> labels;     ///< negative: not predicted
   std::span<const int> positions;  ///< within the document
+  Index first_token = 0;           ///< as Dropout has it
 };
 
 /// Bytes that a Transformer holds, by what they are for; what its Attend holds is not among them.
@@ -45,6 +46,9 @@ class Transformer {
   Transformer(const config::Architecture& architecture, config::Recompute recompute, Attend<T>& attend,
               Index rows, Index positions, PhaseTimers& timers);
   ~Transformer();
+
+  /// Dropout from now on (none before): `tokens` as Dropout has them, (rows).
+  void set_dropout(double probability, std::uint64_t seed, std::span<const Index> tokens);
 
   /// Takes the tokens of the next forward; their number is `rows`. The map of attention is set beside it.
   void set_tokens(const Exec& exec, const TokenRows& rows);

@@ -228,6 +228,13 @@ int Plan::place_of(int rank) const {
   return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
 }
 
+std::vector<Index> Plan::token_indices(int rank) const {
+  std::vector<Index> indices;
+  for (const auto& shard : shards(rank))
+    for (Index p = shard.begin; p < shard.end; ++p) indices.push_back(shard.sequence * sequence_length + p);
+  return indices;
+}
+
 Plan make_plan(const config::ParallelConfig& config, int ranks, const config::Architecture& architecture,
                Index batch, Index sequence_length) {
   const Request request{config, architecture, ranks, batch, sequence_length};

@@ -51,6 +51,8 @@ struct Plan {
   const Group& group(int rank) const { return groups[group_of(rank)]; }
   /// The token rows of a rank.
   const std::vector<Shard>& shards(int rank) const { return group(rank).shards[place_of(rank)]; }
+  /// Index in the micro-batch of the token of each of those rows: sequence * S + position.
+  std::vector<Index> token_indices(int rank) const;
   /// T = B S / N.
   Index rows(int rank) const { return group(rank).rows(place_of(rank)); }
 };

@@ -94,7 +94,8 @@ void write_part(RunWriter& writer, const model::ParameterEntry& entry, std::int6
   }
 }
 
-/// What this rank writes: of its pieces' master weights (in mixed precision those in bf16 are what they round to) the part that falls to it among the ranks that hold the same.
+/// What this rank writes: of its pieces' master weights (in mixed precision those in bf16 are what they round
+/// to) the part that falls to it among the ranks that hold the same.
 template <class T>
 void write_pieces(const parallel::Mesh& mesh, const model::ParameterLayout& layout,
                   const std::vector<typename parallel::ParameterStore<T>::Piece>& pieces,

@@ -41,6 +41,8 @@ Trainer<T>::Trainer(const config::Config& config, const parallel::Mesh& mesh, co
       optimizer_(config.train, store_.state_elements()),
       micro_batches_(static_cast<std::size_t>(config.train.accumulation)) {
   const Exec exec;
+  if (config.train.dropout > 0)
+    transformer_.set_dropout(config.train.dropout, config.train.seed, mesh.plan().token_indices(mesh.rank()));
   if (config.random_weights) {
     for (const auto& piece : store_.pieces())
       model::initialize_parameters(exec, layout_, config.train.seed, config.train.initial_standard_deviation,
@@ -91,12 +93,15 @@ StepResult Trainer<T>::accumulate_gradients(const Exec& exec) {
   // A step without any valid token has no loss and no gradient, and nothing to divide by.
   const double scale = result.valid_tokens > 0 ? 1.0 / static_cast<double>(result.valid_tokens) : 0.0;
   double loss = 0;
+  const Index micro_tokens = config_.train.batch * config_.train.sequence_length;
+  Index first_token = steps_done_ * config_.train.accumulation * micro_tokens;
   for (const auto& batch : micro_batches_) {
     {
       auto phase = timers_.phase("data");
       attend_.set_documents(batch.document_starts);
-      transformer_.set_tokens(exec, {batch.tokens, batch.labels, batch.positions});
+      transformer_.set_tokens(exec, {batch.tokens, batch.labels, batch.positions, first_token});
     }
+    first_token += micro_tokens;
     visible_pairs_ += attend_.visible_pairs();
     loss += transformer_.forward_backward(exec, store_, scale);
   }
@@ -200,6 +205,7 @@ MemoryPrediction Trainer<T>::predict_memory(const config::Config& config, const 
   const Index made = recompute == config::Recompute::none ? a.layers : 1;
   memory.saved =
       model.saved + kept * static_cast<Index>(attend.kept) + made * static_cast<Index>(attend.made);
+  if (config.train.dropout > 0) memory.saved += rows * Index(sizeof(Index));
   memory.workspace = model.workspace + store.workspace +
                      static_cast<Index>(parallel::attend_shared_bytes(plan, rank, a, sizeof(T))) +
                      static_cast<Index>(model::Attention<T>::workspace_bytes(

@@ -21,6 +21,7 @@ config::Config config_of(Family family, const config::ParallelConfig& parallel, 
   config.train.accumulation = 2;
   config.train.clip = 0.3;
   config.data.end_of_document = 0;
+  if (family == Family::qwen3) config.train.dropout = 0.25;
   return config;
 }
 

@@ -28,6 +28,7 @@ config::Config config_of(const Case& c, const Decomposition& d) {
   config.train.accumulation = c.accumulation;
   config.train.clip = 0.3;
   if (c.packed) config.data.end_of_document = 0;
+  if (c.accumulation > 1) config.train.dropout = 0.2;
   return config;
 }
 
@@ -35,14 +36,14 @@ config::Config config_of(const Case& c, const Decomposition& d) {
 const std::vector<Case>& cases(int ranks) {
   static const std::vector<Case> of_powers = {
       {"llama, grouped", Family::llama, 8, 4, false, false, 1},
-      {"llama, tied, packed, accumulated", Family::llama, 8, 2, true, true, 2},
+      {"llama, tied, packed, accumulated, dropout", Family::llama, 8, 2, true, true, 2},
       {"qwen2, one K/V head, packed", Family::qwen2, 8, 1, true, true, 1},
       {"qwen3", Family::qwen3, 8, 2, false, false, 1},
       {"gpt2, packed", Family::gpt2, 8, 8, true, true, 1},
   };
   static const std::vector<Case> of_threes = {
       {"llama, grouped", Family::llama, 12, 6, false, false, 1},
-      {"llama, tied, packed, accumulated", Family::llama, 12, 3, true, true, 2},
+      {"llama, tied, packed, accumulated, dropout", Family::llama, 12, 3, true, true, 2},
       {"qwen2, one K/V head, packed", Family::qwen2, 6, 1, true, true, 1},
       {"qwen3", Family::qwen3, 6, 3, false, false, 1},
       {"gpt2, packed", Family::gpt2, 6, 6, true, true, 1},
