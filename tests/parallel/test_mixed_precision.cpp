@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
-// Training in bf16 with fp32 master weights: what is sharded or made anew changes no bit, every decomposition errs about
-// as one rank does, bytes and memory are those of the formulas.
+// Training in bf16 with fp32 master weights: what is sharded or made anew changes no bit, every decomposition
+// errs about as one rank does, bytes and memory are those of the formulas.
 #include "parallel/training_support.hpp"
 #include "util/memory_tracker.hpp"
 
@@ -51,7 +51,8 @@ Steps<T> steps_of(const comm::Communicator& world, const config::Config& config,
     steps.norms.push_back(result.gradient_norm);
   }
   steps.traffic_differences = parallel::compare(world.ledger(), training.trainer.expected_traffic(count));
-  for (const auto x : host_copy(training.trainer.gradients())) steps.gradients.push_back(static_cast<float>(x));
+  for (const auto x : host_copy(training.trainer.gradients()))
+    steps.gradients.push_back(static_cast<float>(x));
   for (const auto x : host_copy(training.trainer.weights())) steps.weights.push_back(static_cast<double>(x));
   return steps;
 }
@@ -60,8 +61,8 @@ Decomposition one_sequence_a_rank(const comm::Communicator& world) {
   return {parallel::of(config::System::data_parallel), world.size()};
 }
 
-/// Sums over ranks are rounded once, in rank order, whatever is sharded: without clipping (norms are summed shard by
-/// shard) and within one micro-step all stages give the same bits.
+/// Sums over ranks are rounded once, in rank order, whatever is sharded: without clipping (norms are summed
+/// shard by shard) and within one micro-step all stages give the same bits.
 TEST(MixedPrecision, StagesGiveTheSameBits) {
   const auto world = comm::Communicator::world();
   for (const auto gradients : {GradientPrecision::model, GradientPrecision::fp32}) {
@@ -70,7 +71,8 @@ TEST(MixedPrecision, StagesGiveTheSameBits) {
       config.parallel.sharding = sharding;
       config.train.gradient_precision = gradients;
       auto steps = steps_of<bfloat16>(world, config);
-      EXPECT_TRUE(steps.traffic_differences.empty()) << to_string(sharding) << steps.traffic_differences.front();
+      EXPECT_TRUE(steps.traffic_differences.empty())
+          << to_string(sharding) << steps.traffic_differences.front();
       steps.norms.clear();
       return steps;
     };
@@ -102,8 +104,9 @@ double error_of(const std::vector<Value>& a, const std::vector<Value>& b) {
   return test::error_of(std::vector<double>(a.begin(), a.end()), std::vector<double>(b.begin(), b.end()));
 }
 
-/// The error of bf16 against fp64 is a property of the model; splitting it may change it by the order of sums alone,
-/// and lets it grow to twice as much at most. (Gradients of several ranks are rounded to bf16 once more, by 2^-9.)
+/// The error of bf16 against fp64 is a property of the model; splitting it may change it by the order of sums
+/// alone, and lets it grow to twice as much at most. (Gradients of several ranks are rounded to bf16 once
+/// more, by 2^-9.)
 TEST(MixedPrecision, EveryDecompositionErrsAsOneRank) {
   const auto world = comm::Communicator::world();
   const auto self = comm::Communicator::self();
@@ -121,7 +124,8 @@ TEST(MixedPrecision, EveryDecompositionErrsAsOneRank) {
       EXPECT_LT(error_of(many.losses, exact.losses), allowed(error_of(one.losses, exact.losses))) << d.name();
       EXPECT_LT(error_of(many.gradients, exact.gradients), allowed(error_of(one.gradients, exact.gradients)))
           << d.name();
-      EXPECT_LT(error_of(many.weights, exact.weights), allowed(error_of(one.weights, exact.weights))) << d.name();
+      EXPECT_LT(error_of(many.weights, exact.weights), allowed(error_of(one.weights, exact.weights)))
+          << d.name();
       EXPECT_TRUE(many.traffic_differences.empty()) << many.traffic_differences.front();
     }
     // And it is bf16: the error is there.
@@ -129,9 +133,9 @@ TEST(MixedPrecision, EveryDecompositionErrsAsOneRank) {
   }
 }
 
-/// 16 Psi, 4 Psi + 12 Psi/N, 2 Psi + 14 Psi/N and 16 Psi/N bytes (ZeRO, arXiv:1910.02054, section 3.1), and 18 Psi where
-/// gradients are in fp32: what the parameter store and the optimizer hold, measured, without what holds one unit at a
-/// time.
+/// 16 Psi, 4 Psi + 12 Psi/N, 2 Psi + 14 Psi/N and 16 Psi/N bytes (ZeRO, arXiv:1910.02054, section 3.1), and
+/// 18 Psi where gradients are in fp32: what the parameter store and the optimizer hold, measured, without
+/// what holds one unit at a time.
 TEST(MixedPrecision, MemoryOfStates) {
   const auto world = comm::Communicator::world();
   MemoryTracker::install();
