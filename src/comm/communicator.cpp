@@ -78,7 +78,8 @@ Communicator Communicator::world(const WorldOptions& options) {
   const bool staged = options.staging == Staging::always || (!host_memory && !mpi_takes_device_memory());
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &copy), "MPI_Comm_dup");
-  auto backend = std::make_shared<MpiBackend>(copy, staged);
+  std::shared_ptr<Backend> backend = std::make_shared<MpiBackend>(copy, staged);
+  if (options.delays) backend = std::make_shared<DelayedBackend>(std::move(backend), *options.delays);
   const int mark = options.node ? *options.node : lowest_rank_here(copy, backend->rank());
   auto topology = make_topology(*backend, mark);
   auto nodes = topology->node_of_world_rank;

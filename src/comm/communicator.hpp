@@ -5,6 +5,7 @@
 #pragma once
 
 #include "comm/backend.hpp"
+#include "comm/delayed_backend.hpp"
 #include "comm/ledger.hpp"
 #include "comm/topology.hpp"
 
@@ -24,6 +25,8 @@ enum class Staging {
 
 struct WorldOptions {
   Staging staging = Staging::probe;
+  std::optional<Delays>
+      delays;               ///< injected into every collective of all communicators of this world (for tests)
   std::optional<int> node;  ///< node of this rank in place of what MPI tells (any number a node; for tests)
 };
 

@@ -108,6 +108,26 @@ TEST(Prefetch, ChangesNoBit) {
   }
 }
 
+/// Ranks that come late, gathers that arrive at once or only when waited for: who reads too early, or writes
+/// into what is still arriving, gets other bits.
+TEST(Prefetch, ChangesNoBitUnderDelays) {
+  const auto world = comm::Communicator::world();
+  for (const auto& d : chosen_decompositions(world.size()))
+    for (const auto sharding : {Sharding::zero3, Sharding::mics}) {
+      auto config = config_of(small_model(Family::llama, 24, 24), d, sharding);
+      config.train.recompute = config::Recompute::full;
+      config.parallel.prefetch = false;
+      const auto calm = steps_of(world, config, 2);
+      config.parallel.prefetch = true;
+      for (const std::uint64_t seed : {1, 2, 3}) {
+        comm::WorldOptions options;
+        options.delays = comm::Delays{seed, 2e-4};
+        EXPECT_EQ(steps_of(comm::Communicator::world(options), config, 2), calm)
+            << d.name() << ", " << to_string(sharding) << ", seed " << seed;
+      }
+    }
+}
+
 /// Gradients are summed in rank order whatever is sharded, so that without clipping all stages give the same
 /// bits.
 TEST(Sharding, StagesGiveTheSameBits) {
