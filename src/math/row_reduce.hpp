@@ -35,6 +35,32 @@ inline TeamPolicy row_teams(const Exec& exec, Index teams) {
   return TeamPolicy(exec, teams, Kokkos::AUTO, rows_on_host ? 1 : 32);
 }
 
+/// Host: asks for a row (or a piece of one) ahead of its use, in passes where that was measured to pay. A row
+/// past the end is harmless. Nothing on a device, where other teams fill the gap.
+template <class T>
+KOKKOS_INLINE_FUNCTION void prefetch_row([[maybe_unused]] const T* row, [[maybe_unused]] Index n) {
+#if defined(__GNUC__) && !defined(__CUDACC__) && !defined(__HIPCC__)
+  constexpr Index cache_line = 64 / sizeof(T);
+  if constexpr (rows_on_host)
+    for (Index c = 0; c < n; c += cache_line) __builtin_prefetch(row + c, 0, 2);
+#endif
+}
+
+/// Up to two rows that a pass over the columns asks for as it goes, a few cache lines a step, so that memory
+/// works while the pass computes: the next row to be read (hardware prefetchers stop at each page and know
+/// nothing of gathered rows), or a row about to be written (a store fetches its cache line too).
+template <class T>
+struct RowsAhead {
+  const T *first, *second = nullptr;
+  KOKKOS_INLINE_FUNCTION void operator()(Index c, Index count) const {
+    prefetch_row(first + c, count);
+    if (second) prefetch_row(second + c, count);
+  }
+};
+struct NothingAhead {
+  KOKKOS_INLINE_FUNCTION void operator()(Index, Index) const {}
+};
+
 namespace detail {
 
 /// Partial sums in flight. Rows: 256 bytes, four vectors of the widest processors and eight of AVX2. Heads:
@@ -76,16 +102,19 @@ KOKKOS_INLINE_FUNCTION A fold(A* values, const Join& join) {
   }
 }
 
-template <int width, class A, class Join, class Term>
-KOKKOS_INLINE_FUNCTION A reduce_lanes(Columns columns, A identity, const Join& join, const Term& term) {
+template <int width, class A, class Join, class Term, class Ahead = NothingAhead>
+KOKKOS_INLINE_FUNCTION A reduce_lanes(Columns columns, A identity, const Join& join, const Term& term,
+                                      const Ahead& ahead = {}) {
   A total = identity;
   for (Index block = columns.begin; block < columns.end; block += block_terms) {
     const Index end = columns.end - block < block_terms ? columns.end : block + block_terms;
     A values[width];
     for (int lane = 0; lane < width; ++lane) values[lane] = identity;
     Index c = block;
-    for (; c + width <= end; c += width)
+    for (; c + width <= end; c += width) {
+      ahead(c, width);
       for (int lane = 0; lane < width; ++lane) values[lane] = join(values[lane], term(c + lane));
+    }
     for (; c < end; ++c) total = join(total, term(c));
     total = join(total, fold<width>(values, join));
   }
@@ -96,6 +125,16 @@ template <class Body>
 KOKKOS_INLINE_FUNCTION void loop(Columns columns, const Body& body) {
   MINISP_INDEPENDENT_ITERATIONS
   for (Index c = columns.begin; c < columns.end; ++c) body(c);
+}
+template <class Body, class Ahead>
+KOKKOS_INLINE_FUNCTION void loop(Columns columns, const Body& body, const Ahead& ahead) {
+  constexpr Index step = 64;
+  Index c = columns.begin;
+  for (; c + step <= columns.end; c += step) {
+    ahead(c, step);
+    loop({c, c + step}, body);
+  }
+  loop({c, columns.end}, body);
 }
 
 }  // namespace detail
@@ -109,14 +148,23 @@ KOKKOS_INLINE_FUNCTION void for_columns(const TeamMember& team, Index n, const B
   else
     Kokkos::parallel_for(Kokkos::TeamVectorRange(team, n), body);
 }
+template <class Body, class T>
+KOKKOS_INLINE_FUNCTION void for_columns(const TeamMember& team, Index n, const Body& body,
+                                        const RowsAhead<T>& ahead) {
+  if constexpr (rows_on_host)
+    detail::loop(detail::own_columns(team, n), body, ahead);
+  else
+    for_columns(team, n, body);
+}
 
 /// sum of term(c) over c < n, known to the whole team. term may write what belongs to column c.
-template <class A, class Term>
-KOKKOS_INLINE_FUNCTION A row_sum(const TeamMember& team, Index n, const Term& term) {
+template <class A, class Term, class Ahead = NothingAhead>
+KOKKOS_INLINE_FUNCTION A row_sum(const TeamMember& team, Index n, const Term& term,
+                                 [[maybe_unused]] const Ahead& ahead = {}) {
   A sum = A(0);
   if constexpr (rows_on_host) {
-    sum =
-        detail::reduce_lanes<detail::row_lanes<A>>(detail::own_columns(team, n), A(0), detail::Plus{}, term);
+    sum = detail::reduce_lanes<detail::row_lanes<A>>(detail::own_columns(team, n), A(0), detail::Plus{}, term,
+                                                     ahead);
     team.team_reduce(Kokkos::Sum<A>(sum));
   } else {
     Kokkos::parallel_reduce(
@@ -144,19 +192,6 @@ KOKKOS_INLINE_FUNCTION A row_max(const TeamMember& team, Index n, A lowest, cons
     if (largest < lowest) largest = lowest;
   }
   return largest;
-}
-
-/// Host: asks for a row ahead of its use, in passes where that was measured to pay: rows about to be written
-/// (a store fetches its cache line too, and with several streams hardware prefetchers serve loads first), and
-/// the next row to be read while this one is computed on in the first-level cache. A row past the end is
-/// harmless. Nothing on a device, where other teams fill the gap.
-template <class T>
-KOKKOS_INLINE_FUNCTION void prefetch_row([[maybe_unused]] const T* row, [[maybe_unused]] Index n) {
-#if defined(__GNUC__) && !defined(__CUDACC__) && !defined(__HIPCC__)
-  constexpr Index cache_line = 64 / sizeof(T);
-  if constexpr (rows_on_host)
-    for (Index c = 0; c < n; c += cache_line) __builtin_prefetch(row + c, 0, 2);
-#endif
 }
 
 /// Loops and sums for one thread of the team with its vector lanes: short rows such as one head.

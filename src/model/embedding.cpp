@@ -42,15 +42,16 @@ void TokenIndex::set(const HostVector<const int>& values) {
 template <class T>
 void embedding_forward(const Exec& exec, const Vector<const int>& tokens, const Matrix<const T>& table,
                        const Matrix<T>& out) {
-  const Index columns = static_cast<Index>(out.extent(1));
+  const Index columns = static_cast<Index>(out.extent(1)), last = static_cast<Index>(out.extent(0)) - 1;
   Kokkos::parallel_for(
       "minisp::embedding::forward", math::row_teams(exec, static_cast<Index>(out.extent(0))),
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
         const T* const source = &table(tokens(r), 0);
         T* const target = &out(r, 0);
-        math::prefetch_row(target, columns);
-        math::for_columns(team, columns, [=](const Index c) { target[c] = source[c]; });
+        const math::RowsAhead<T> ahead{&table(tokens(r < last ? r + 1 : r), 0)};
+        math::for_columns(
+            team, columns, [=](const Index c) { target[c] = source[c]; }, ahead);
       });
 }
 
@@ -59,7 +60,7 @@ void embedding_forward(const Exec& exec, const Vector<const int>& tokens, const 
                        const Vector<const int>& positions, const Matrix<const T>& position_table,
                        const Matrix<T>& out) {
   using A = Accumulate<T>;
-  const Index columns = static_cast<Index>(out.extent(1));
+  const Index columns = static_cast<Index>(out.extent(1)), last = static_cast<Index>(out.extent(0)) - 1;
   Kokkos::parallel_for(
       "minisp::embedding::forward", math::row_teams(exec, static_cast<Index>(out.extent(0))),
       KOKKOS_LAMBDA(const TeamMember& team) {
@@ -67,10 +68,13 @@ void embedding_forward(const Exec& exec, const Vector<const int>& tokens, const 
         const T* const token = &table(tokens(r), 0);
         const T* const position = &position_table(positions(r), 0);
         T* const target = &out(r, 0);
-        math::prefetch_row(target, columns);
-        math::for_columns(team, columns, [=](const Index c) {
-          target[c] = static_cast<T>(static_cast<A>(token[c]) + static_cast<A>(position[c]));
-        });
+        const math::RowsAhead<T> ahead{&table(tokens(r < last ? r + 1 : r), 0)};
+        math::for_columns(
+            team, columns,
+            [=](const Index c) {
+              target[c] = static_cast<T>(static_cast<A>(token[c]) + static_cast<A>(position[c]));
+            },
+            ahead);
       });
 }
 

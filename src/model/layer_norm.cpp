@@ -13,31 +13,39 @@ namespace {
 /// One expression for the forward pass and for recomputation, so that both give the same bits.
 template <class T>
 KOKKOS_INLINE_FUNCTION void normalise_row(const TeamMember& team, Index columns, const T* x, const T* weight,
-                                          const T* bias, Accumulate<T> mean, Accumulate<T> inverse, T* out) {
+                                          const T* bias, Accumulate<T> mean, Accumulate<T> inverse, T* out,
+                                          const math::RowsAhead<T>& ahead) {
   using A = Accumulate<T>;
-  math::for_columns(team, columns, [=](const Index c) {
-    const A normal = (static_cast<A>(x[c]) - mean) * inverse;
-    out[c] = static_cast<T>(normal * static_cast<A>(weight[c]) + static_cast<A>(bias[c]));
-  });
+  math::for_columns(
+      team, columns,
+      [=](const Index c) {
+        const A normal = (static_cast<A>(x[c]) - mean) * inverse;
+        out[c] = static_cast<T>(normal * static_cast<A>(weight[c]) + static_cast<A>(bias[c]));
+      },
+      ahead);
 }
 
 /// The second half of both forward passes: from the row's sum to its statistics and the output.
 template <class T>
 KOKKOS_INLINE_FUNCTION void finish_row(const TeamMember& team, Index columns, Accumulate<T> sum,
                                        double epsilon, const T* x, const T* weight, const T* bias, T* out,
-                                       Accumulate<T>* mean_out, Accumulate<T>* inverse_out) {
+                                       Accumulate<T>* mean_out, Accumulate<T>* inverse_out,
+                                       const math::RowsAhead<T>& next_in, const T* next_out) {
   using A = Accumulate<T>;
   const A mean = sum / static_cast<A>(columns);
-  const A squares = math::row_sum<A>(team, columns, [=](const Index c) {
-    const A deviation = static_cast<A>(x[c]) - mean;
-    return deviation * deviation;
-  });
+  const A squares = math::row_sum<A>(
+      team, columns,
+      [=](const Index c) {
+        const A deviation = static_cast<A>(x[c]) - mean;
+        return deviation * deviation;
+      },
+      next_in);
   const A inverse = A(1) / compat::math::sqrt(squares / static_cast<A>(columns) + static_cast<A>(epsilon));
   Kokkos::single(Kokkos::PerTeam(team), [=]() {
     *mean_out = mean;
     *inverse_out = inverse;
   });
-  normalise_row<T>(team, columns, x, weight, bias, mean, inverse, out);
+  normalise_row<T>(team, columns, x, weight, bias, mean, inverse, out, {next_out});
 }
 
 }  // namespace
@@ -47,16 +55,16 @@ void layer_norm_forward(const Exec& exec, const Matrix<const T>& x, const Vector
                         const Vector<const T>& bias, double epsilon, const Matrix<T>& out,
                         const Vector<Accumulate<T>>& mean, const Vector<Accumulate<T>>& inverse_deviation) {
   using A = Accumulate<T>;
-  const Index columns = static_cast<Index>(x.extent(1)), next_row = row_stride(x);
+  const Index columns = static_cast<Index>(x.extent(1));
   Kokkos::parallel_for(
       "minisp::layer_norm::forward", math::row_teams(exec, static_cast<Index>(x.extent(0))),
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
         const T* const row = &x(r, 0);
+        T* const target = &out(r, 0);
         const A sum = math::row_sum<A>(team, columns, [=](const Index c) { return static_cast<A>(row[c]); });
-        math::prefetch_row(row + next_row, columns);  // the next team's, while this one computes
-        finish_row<T>(team, columns, sum, epsilon, row, weight.data(), bias.data(), &out(r, 0), &mean(r),
-                      &inverse_deviation(r));
+        finish_row<T>(team, columns, sum, epsilon, row, weight.data(), bias.data(), target, &mean(r),
+                      &inverse_deviation(r), {row + row_stride(x)}, target + row_stride(out));
       });
 }
 
@@ -73,16 +81,18 @@ void residual_layer_norm_forward(const Exec& exec, const Matrix<const T>& x, con
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
         const T *const kept = &x(r, 0), *const added = &branch(r, 0);
-        T* const row = &sum(r, 0);
-        math::prefetch_row(row, columns);
-        math::prefetch_row(&out(r, 0), columns);
-        const A total = math::row_sum<A>(team, columns, [=](const Index c) {
-          row[c] = static_cast<T>(static_cast<A>(kept[c]) + static_cast<A>(added[c]));
-          return static_cast<A>(row[c]);
-        });
+        T *const row = &sum(r, 0), *const target = &out(r, 0);
+        const A total = math::row_sum<A>(
+            team, columns,
+            [=](const Index c) {
+              row[c] = static_cast<T>(static_cast<A>(kept[c]) + static_cast<A>(added[c]));
+              return static_cast<A>(row[c]);
+            },
+            math::RowsAhead<T>{row + row_stride(sum)});
         team.team_barrier();
-        finish_row<T>(team, columns, total, epsilon, row, weight.data(), bias.data(), &out(r, 0), &mean(r),
-                      &inverse_deviation(r));
+        finish_row<T>(team, columns, total, epsilon, row, weight.data(), bias.data(), target, &mean(r),
+                      &inverse_deviation(r), {kept + row_stride(x), added + row_stride(branch)},
+                      target + row_stride(out));
       });
 }
 
@@ -95,8 +105,10 @@ void layer_norm_recompute(const Exec& exec, const Matrix<const T>& x, const Vect
       "minisp::layer_norm::recompute", math::row_teams(exec, static_cast<Index>(x.extent(0))),
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
-        normalise_row<T>(team, columns, &x(r, 0), weight.data(), bias.data(), mean(r), inverse_deviation(r),
-                         &out(r, 0));
+        const T* const row = &x(r, 0);
+        T* const target = &out(r, 0);
+        normalise_row<T>(team, columns, row, weight.data(), bias.data(), mean(r), inverse_deviation(r),
+                         target, {row + row_stride(x), target + row_stride(out)});
       });
 }
 
@@ -124,25 +136,31 @@ void layer_norm_backward(const Exec& exec, const Matrix<const T>& x, const Vecto
           const T *const x_row = &x(r, 0), *const dout_row = &dout(r, 0);
           T* const dx_row = &dx(r, 0);
           const A center = mean(r), inverse = inverse_deviation(r);
-          const A mean_g = math::row_sum<A>(team, columns,
-                                            [=](const Index c) {
-                                              return static_cast<A>(dout_row[c]) * static_cast<A>(w[c]);
-                                            }) /
-                           static_cast<A>(columns);
-          const A mean_gn = math::row_sum<A>(team, columns,
-                                             [=](const Index c) {
-                                               return static_cast<A>(dout_row[c]) * static_cast<A>(w[c]) *
-                                                      ((static_cast<A>(x_row[c]) - center) * inverse);
-                                             }) /
+          const A mean_g =
+              math::row_sum<A>(
+                  team, columns,
+                  [=](const Index c) { return static_cast<A>(dout_row[c]) * static_cast<A>(w[c]); },
+                  math::RowsAhead<T>{dx_row}) /
+              static_cast<A>(columns);
+          const A mean_gn = math::row_sum<A>(
+                                team, columns,
+                                [=](const Index c) {
+                                  return static_cast<A>(dout_row[c]) * static_cast<A>(w[c]) *
+                                         ((static_cast<A>(x_row[c]) - center) * inverse);
+                                },
+                                math::RowsAhead<T>{dout_row + row_stride(dout)}) /
                             static_cast<A>(columns);
-          math::for_columns(team, columns, [=](const Index c) {
-            const A gradient = static_cast<A>(dout_row[c]);
-            const A normal = (static_cast<A>(x_row[c]) - center) * inverse;
-            const A d = inverse * (gradient * static_cast<A>(w[c]) - mean_g - normal * mean_gn);
-            dw[c] += gradient * normal;
-            db[c] += gradient;
-            dx_row[c] = static_cast<T>(add ? static_cast<A>(dx_row[c]) + d : d);
-          });
+          math::for_columns(
+              team, columns,
+              [=](const Index c) {
+                const A gradient = static_cast<A>(dout_row[c]);
+                const A normal = (static_cast<A>(x_row[c]) - center) * inverse;
+                const A d = inverse * (gradient * static_cast<A>(w[c]) - mean_g - normal * mean_gn);
+                dw[c] += gradient * normal;
+                db[c] += gradient;
+                dx_row[c] = static_cast<T>(add ? static_cast<A>(dx_row[c]) + d : d);
+              },
+              math::RowsAhead<T>{x_row + row_stride(x)});
         }
       });
   math::add_partial_sums<A>(exec, columns_of(partial, 0, columns), dweight);

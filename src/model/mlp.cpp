@@ -25,10 +25,13 @@ void swiglu_forward(const Exec& exec, const Matrix<const T>& gate_up, const Matr
         const Index r = static_cast<Index>(team.league_rank());
         const T *const gate = &gate_up(r, 0), *const up = gate + columns;
         T* const out = &act(r, 0);
-        math::for_columns(team, columns, [=](const Index c) {
-          const A g = static_cast<A>(gate[c]);
-          out[c] = static_cast<T>(g * math::sigmoid(g) * static_cast<A>(up[c]));
-        });
+        math::for_columns(
+            team, columns,
+            [=](const Index c) {
+              const A g = static_cast<A>(gate[c]);
+              out[c] = static_cast<T>(g * math::sigmoid(g) * static_cast<A>(up[c]));
+            },
+            math::RowsAhead<T>{gate + row_stride(gate_up), up + row_stride(gate_up)});
       });
 }
 

@@ -13,11 +13,14 @@ namespace {
 /// One expression for the forward pass and for recomputation, so that both give the same bits.
 template <class T>
 KOKKOS_INLINE_FUNCTION void normalise_row(const TeamMember& team, Index columns, const T* x, const T* weight,
-                                          Accumulate<T> inverse, T* out) {
+                                          Accumulate<T> inverse, T* out, const math::RowsAhead<T>& next) {
   using A = Accumulate<T>;
-  math::for_columns(team, columns, [=](const Index c) {
-    out[c] = static_cast<T>(static_cast<A>(x[c]) * inverse * static_cast<A>(weight[c]));
-  });
+  math::for_columns(
+      team, columns,
+      [=](const Index c) {
+        out[c] = static_cast<T>(static_cast<A>(x[c]) * inverse * static_cast<A>(weight[c]));
+      },
+      next);
 }
 
 template <class T>
@@ -39,13 +42,17 @@ void rms_norm_forward(const Exec& exec, const Matrix<const T>& x, const Vector<c
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
         const T* const row = &x(r, 0);
-        const A sum = math::row_sum<A>(team, columns, [=](const Index c) {
-          const A value = static_cast<A>(row[c]);
-          return value * value;
-        });
+        T* const target = &out(r, 0);
+        const A sum = math::row_sum<A>(
+            team, columns,
+            [=](const Index c) {
+              const A value = static_cast<A>(row[c]);
+              return value * value;
+            },
+            math::RowsAhead<T>{target});
         const A inverse = inverse_from_sum<T>(sum, columns, epsilon);
         Kokkos::single(Kokkos::PerTeam(team), [=]() { inverse_rms(r) = inverse; });
-        normalise_row<T>(team, columns, row, weight.data(), inverse, &out(r, 0));
+        normalise_row<T>(team, columns, row, weight.data(), inverse, target, {row + row_stride(x)});
       });
 }
 
@@ -61,17 +68,20 @@ void residual_rms_norm_forward(const Exec& exec, const Matrix<const T>& x, const
         const Index r = static_cast<Index>(team.league_rank());
         const T *const kept = &x(r, 0), *const added = &branch(r, 0);
         T* const row = &sum(r, 0);
-        math::prefetch_row(row, columns);
-        math::prefetch_row(&out(r, 0), columns);
-        const A total = math::row_sum<A>(team, columns, [=](const Index c) {
-          row[c] = static_cast<T>(static_cast<A>(kept[c]) + static_cast<A>(added[c]));
-          const A value = static_cast<A>(row[c]);
-          return value * value;
-        });
+        T* const target = &out(r, 0);
+        const A total = math::row_sum<A>(
+            team, columns,
+            [=](const Index c) {
+              row[c] = static_cast<T>(static_cast<A>(kept[c]) + static_cast<A>(added[c]));
+              const A value = static_cast<A>(row[c]);
+              return value * value;
+            },
+            math::RowsAhead<T>{target, row + row_stride(sum)});
         const A inverse = inverse_from_sum<T>(total, columns, epsilon);
         Kokkos::single(Kokkos::PerTeam(team), [=]() { inverse_rms(r) = inverse; });
         team.team_barrier();
-        normalise_row<T>(team, columns, row, weight.data(), inverse, &out(r, 0));
+        normalise_row<T>(team, columns, row, weight.data(), inverse, target,
+                         {kept + row_stride(x), added + row_stride(branch)});
       });
 }
 
@@ -83,7 +93,8 @@ void rms_norm_recompute(const Exec& exec, const Matrix<const T>& x, const Vector
       "minisp::rms_norm::recompute", math::row_teams(exec, static_cast<Index>(x.extent(0))),
       KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
-        normalise_row<T>(team, columns, &x(r, 0), weight.data(), inverse_rms(r), &out(r, 0));
+        normalise_row<T>(team, columns, &x(r, 0), weight.data(), inverse_rms(r), &out(r, 0),
+                         {&x(r, 0) + row_stride(x)});
       });
 }
 
@@ -110,16 +121,22 @@ void rms_norm_backward(const Exec& exec, const Matrix<const T>& x, const Vector<
           const T *const x_row = &x(r, 0), *const dout_row = &dout(r, 0);
           T* const dx_row = &dx(r, 0);
           const A inverse = inverse_rms(r);
-          const A sum = math::row_sum<A>(team, columns, [=](const Index c) {
-            return static_cast<A>(dout_row[c]) * static_cast<A>(w[c]) * static_cast<A>(x_row[c]);
-          });
+          const A sum = math::row_sum<A>(
+              team, columns,
+              [=](const Index c) {
+                return static_cast<A>(dout_row[c]) * static_cast<A>(w[c]) * static_cast<A>(x_row[c]);
+              },
+              math::RowsAhead<T>{dx_row});
           const A slope = inverse * inverse * sum / static_cast<A>(columns);
-          math::for_columns(team, columns, [=](const Index c) {
-            const A gradient = static_cast<A>(dout_row[c]), value = static_cast<A>(x_row[c]);
-            const A d = inverse * (gradient * static_cast<A>(w[c]) - value * slope);
-            dw[c] += gradient * value * inverse;
-            dx_row[c] = static_cast<T>(add ? static_cast<A>(dx_row[c]) + d : d);
-          });
+          math::for_columns(
+              team, columns,
+              [=](const Index c) {
+                const A gradient = static_cast<A>(dout_row[c]), value = static_cast<A>(x_row[c]);
+                const A d = inverse * (gradient * static_cast<A>(w[c]) - value * slope);
+                dw[c] += gradient * value * inverse;
+                dx_row[c] = static_cast<T>(add ? static_cast<A>(dx_row[c]) + d : d);
+              },
+              math::RowsAhead<T>{dout_row + row_stride(dout), x_row + row_stride(x)});
         }
       });
   math::add_partial_sums<A>(exec, partial, dweight);

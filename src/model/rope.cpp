@@ -206,7 +206,7 @@ void rope_pack_forward(const Exec& exec, const HeadLayout& layout, const Matrix<
   const bool rotates = table.rotates(), norms = norm.present(), in_place = packed.data() == fused.data();
   check_layout(layout, rotates || norms);
   if (in_place && !rotates && !norms) return;
-  const Index rows = static_cast<Index>(fused.extent(0)), d = layout.head_dim;
+  const Index rows = static_cast<Index>(fused.extent(0)), d = layout.head_dim, next_row = row_stride(fused);
   Kokkos::parallel_for(
       "minisp::rope::pack_forward", math::row_teams(exec, rows), KOKKOS_LAMBDA(const TeamMember& team) {
         const Index r = static_cast<Index>(team.league_rank());
@@ -216,6 +216,8 @@ void rope_pack_forward(const Exec& exec, const HeadLayout& layout, const Matrix<
                                const HeadPlace place = place_of(layout, head);
                                const bool is_value = place.kind == HeadKind::value;
                                const T* const x = &fused(r, head * d);
+                               // Out of place the row is contiguous and needs no help.
+                               if (in_place) math::prefetch_row(x + next_row, d);
                                const T* const weight = is_value || !norms              ? nullptr
                                                        : place.kind == HeadKind::query ? norm.q_weight.data()
                                                                                        : norm.k_weight.data();
@@ -268,9 +270,13 @@ void rope_pack_backward(const Exec& exec, const HeadLayout& layout, const Matrix
                 const HeadPlace place = place_of(layout, head);
                 const bool is_value = place.kind == HeadKind::value;
                 T* const out = &dfused(r, head * d);
-                const T* const gradient =
-                    sum_copies(team, d, &dpacked(place.block * rows + r, place.slot * d), place.copies,
-                               copy_stride, out);
+                const T* const first = &dpacked(place.block * rows + r, place.slot * d);
+                if (norms) {  // more streams than hardware prefetchers keep up with, and sums between them
+                  math::prefetch_row(first + row_stride(dpacked), d);
+                  math::prefetch_row(out + row_stride(dfused), d);
+                  if (!is_value) math::prefetch_row(&fused(r, head * d) + row_stride(fused), d);
+                }
+                const T* const gradient = sum_copies(team, d, first, place.copies, copy_stride, out);
                 backward_head(team, d, gradient, is_value ? Rotation<T>{nullptr, nullptr} : angles, out);
                 if (is_value || !norms) return;
                 const T* const x = &fused(r, head * d);
