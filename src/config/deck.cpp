@@ -4,6 +4,7 @@
 
 #include "config/architecture_fault.hpp"
 #include "config/cross_check.hpp"
+#include "config/foreign_text.hpp"
 #include "config/hugging_face.hpp"
 #include "config/presets.hpp"
 #include "config/schema.hpp"
@@ -151,8 +152,11 @@ Config load_config(const std::string& deck_file, const std::vector<std::string>&
   if (std::filesystem::is_directory(deck_file, ignored))
     throw input_error("this is a folder", deck_file, "Name a deck, a TOML file such as inputs/tiny.toml");
   std::ifstream file(deck_file, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) throw input_error("the deck cannot be read", deck_file, "Check the path; decks lie in inputs/");
+  std::string text;
+  if (file)
+    text = read_up_to(file, largest_deck, deck_file, "Name a deck, a TOML file such as inputs/tiny.toml");
+  if (file.bad() || !file.is_open())
+    throw input_error("the deck cannot be read", deck_file, "Check the path; decks lie in inputs/");
   return parse_config(text, deck_file, overrides);
 }
 

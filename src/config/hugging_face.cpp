@@ -4,6 +4,7 @@
 #include "config/hugging_face.hpp"
 
 #include "config/architecture_fault.hpp"
+#include "config/foreign_text.hpp"
 #include "config/suggest.hpp"
 #include "util/error.hpp"
 
@@ -22,6 +23,9 @@ namespace minisp::config {
 namespace {
 
 using nlohmann::json;
+
+/// Published ones have some kilobytes, with lists of labels a megabyte.
+constexpr std::int64_t largest_file = 16 << 20;
 
 /// A JSON object whose keys are asked for by type. null counts as absent, as it does in Transformers.
 class Table {
@@ -81,13 +85,13 @@ class Table {
 
   /// What miniSP does not compute is refused by key and value.
   [[noreturn]] void refuse(const std::string& key, const std::string& have) const {
-    throw input_error("the value " + find(key)->dump() + " is not supported", where(key),
+    throw input_error("the value " + shown(*find(key)) + " is not supported", where(key),
                       have + ". Use another model, or change the file if you mean another model");
   }
 
  private:
   [[noreturn]] void wrong(const std::string& key, const std::string& expected) const {
-    throw input_error("the value is " + find(key)->dump(), where(key), "It has to be " + expected);
+    throw input_error("the value is " + shown(*find(key)), where(key), "It has to be " + expected);
   }
   [[noreturn]] void missing(const std::string& key) const {
     throw input_error("the key is missing", where(key), "Take the file as Transformers writes it");
@@ -259,7 +263,7 @@ void note_dropout(const Table& config, std::vector<std::string>& notes) {
   for (const char* key : {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop"}) {
     const double probability = config.real(key).value_or(0);
     if (probability != 0)
-      notes.push_back(config.where(key) + " = " + config.find(key)->dump() +
+      notes.push_back(config.where(key) + " = " + shown(*config.find(key)) +
                       " is left out: miniSP trains without dropout.");
   }
 }
@@ -284,13 +288,14 @@ std::string file_key(const std::string& field, Family family) {
 json read_json(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw input_error("the file cannot be read", file, "A Hugging Face folder holds a config.json");
+  const std::string text = read_up_to(in, largest_file, file, "Take the file as Transformers writes it");
   try {
-    json object = json::parse(in);
+    json object = json::parse(text);
     if (!object.is_object())
       throw input_error("this is JSON, but no table", file, "Take the file as Transformers writes it");
     return object;
   } catch (const json::exception& error) {
-    throw input_error("this is no valid JSON: " + std::string(error.what()), file,
+    throw input_error("this is no valid JSON: " + shortened(error.what()), file,
                       "Take the file as Transformers writes it");
   }
 }
@@ -309,7 +314,7 @@ HuggingFaceModel read_hugging_face_config(const std::string& path) {
     throw input_error("the key is missing", config.where("model_type"), suggestion("", families));
   const auto family = std::find(families.begin(), families.end(), type) - families.begin();
   if (family == static_cast<std::ptrdiff_t>(families.size()))
-    config.refuse("model_type", suggestion(type, families));
+    config.refuse("model_type", suggestion(shortened(type), families));
 
   refuse_features(config);
   HuggingFaceModel model;

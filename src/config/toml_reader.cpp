@@ -9,6 +9,7 @@
 #define TOML_ASSERT(condition) static_assert(true)
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <sstream>
@@ -16,6 +17,15 @@
 namespace minisp::config {
 
 namespace {
+
+/// A key of n dots is n tables, one in the other, and the library takes them apart by recursion: the stack
+/// ends at some ten thousand. Dots anywhere are counted, which is what a text of this size affords.
+constexpr std::ptrdiff_t most_dots = 2000;
+
+bool is_small(const std::string& text) {
+  return static_cast<std::int64_t>(text.size()) <= largest_deck &&
+         std::count(text.begin(), text.end(), '.') <= most_dots;
+}
 
 Value value_of(const toml::node& node) {
   if (const auto* integer = node.as_integer()) return integer->get();
@@ -46,7 +56,7 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
 
 /// The one value of "value = TEXT", nothing where that is no TOML or more than one value.
 std::optional<Value> parse_value(const std::string& text) {
-  if (text.find('\n') != std::string::npos) return std::nullopt;
+  if (text.find('\n') != std::string::npos || !is_small(text)) return std::nullopt;
   try {
     const toml::table table = toml::parse("value = " + text);
     return value_of(*table.get("value"));
@@ -58,6 +68,10 @@ std::optional<Value> parse_value(const std::string& text) {
 }  // namespace
 
 std::vector<Entry> read_toml(const std::string& text, const std::string& name) {
+  if (!is_small(text))
+    throw input_error(
+        "has more than " + std::to_string(largest_deck) + " bytes or " + std::to_string(most_dots) + " dots",
+        name, "A deck is a page of settings: take what else it holds out");
   try {
     std::vector<Entry> entries;
     flatten(toml::parse(text), "", name, entries);
@@ -77,6 +91,14 @@ Entry read_override(const std::string& text, bool (*is_text)(const std::string& 
   const std::string key = text.substr(0, equals), raw = text.substr(equals + 1);
   std::optional<Value> value = parse_value(raw);
   if (!value || (is_text(key) && !std::holds_alternative<std::string>(*value))) value = raw;
+  // A shell passes any bytes; what a run was asked for is kept as a deck, which is UTF-8.
+  if (std::holds_alternative<std::string>(*value)) {
+    const auto kept = parse_value(toml_quoted(std::get<std::string>(*value)));
+    if (!kept || !std::holds_alternative<std::string>(*kept) ||
+        std::get<std::string>(*kept) != std::get<std::string>(*value))
+      throw input_error("the value is no UTF-8 text, or longer than a deck", "command line: " + key,
+                        "Give text in UTF-8");
+  }
   return {key, *value, "command line"};
 }
 

@@ -23,11 +23,16 @@ struct Entry {
   bool is_table = false;  ///< a table header with nothing in it
 };
 
-/// Throws Error (bad_input) with file and line where `text` is no TOML.
+/// Bytes of a deck; those in inputs/ have two thousand.
+inline constexpr std::int64_t largest_deck = 64 << 10;
+
+/// Throws Error (bad_input) with file and line where `text` is no TOML, and for texts of more than
+/// largest_deck bytes or nested deeper than any deck.
 std::vector<Entry> read_toml(const std::string& text, const std::string& name);
 
 /// "key=value" from the command line. A value that is not TOML becomes a string, and so does every value
-/// where `is_text(key)`. Throws Error (bad_input) where there is no '=' or no key.
+/// where `is_text(key)`. Throws Error (bad_input) where there is no '=' or no key, and for text that no deck
+/// holds.
 Entry read_override(const std::string& text, bool (*is_text)(const std::string& key));
 
 /// A string as TOML, quoted and escaped.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "io/safetensors.hpp"
 
+#include "config/foreign_text.hpp"
 #include "util/error.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,10 +21,13 @@ namespace minisp::io {
 
 namespace {
 
+using config::shortened;
+using config::shown;
 using nlohmann::json;
 
 constexpr std::int64_t largest_header = 100'000'000;  // the format's own limit
 constexpr std::int64_t chunk_bytes = std::int64_t{1} << 20;
+constexpr std::size_t longest_name = 255;  // of a file, as systems have it
 constexpr const char* get_it_again = "The file is damaged or cut off: get it again";
 
 struct Dtype {
@@ -48,7 +52,7 @@ constexpr std::array<Dtype, 16> dtypes{{{"F64", 8},
                                         {"F8_E8M0", 1}}};
 
 [[noreturn]] void fault(const std::string& path, const std::string& tensor, const std::string& what) {
-  throw input_error(what, tensor.empty() ? path : path + ": " + tensor, get_it_again);
+  throw input_error(what, tensor.empty() ? path : path + ": " + shortened(tensor), get_it_again);
 }
 
 /// JSON whose keys must not repeat; the library would keep the last one silently.
@@ -68,7 +72,7 @@ json parse_unique(const std::string& text, const std::string& path) {
     if (!object.is_object()) fault(path, "", "the header is JSON, but no table");
     return object;
   } catch (const json::exception& error) {
-    fault(path, "", "the header is no valid JSON: " + std::string(error.what()));
+    fault(path, "", "the header is no valid JSON: " + shortened(error.what()));
   }
 }
 
@@ -76,7 +80,7 @@ std::int64_t natural_number(const json& value, const std::string& path, const st
                             const char* what) {
   constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > largest)
-    fault(path, name, std::string(what) + " holds " + value.dump() + ", which is no size");
+    fault(path, name, std::string(what) + " holds " + shown(value) + ", which is no size");
   return value.get<std::int64_t>();
 }
 
@@ -89,14 +93,14 @@ TensorInfo read_entry(const std::string& path, const std::string& name, const js
   info.name = name;
   const auto known =
       std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& d) { return dtype == d.name; });
-  if (known == dtypes.end()) fault(path, name, "the type " + dtype.dump() + " is unknown");
+  if (known == dtypes.end()) fault(path, name, "the type " + shown(dtype) + " is unknown");
   info.dtype = known->name;
   if (!shape.is_array()) fault(path, name, "the shape is no list");
   info.elements = 1;
   for (const json& extent : shape) {
     info.shape.push_back(natural_number(extent, path, name, "the shape"));
     if (__builtin_mul_overflow(info.elements, info.shape.back(), &info.elements))
-      fault(path, name, "the shape " + shape.dump() + " has more than 2^63 elements");
+      fault(path, name, "the shape " + shown(shape) + " has more than 2^63 elements");
   }
   if (!offsets.is_array() || offsets.size() != 2) fault(path, name, "data_offsets is no pair");
   info.begin = natural_number(offsets[0], path, name, "data_offsets");
@@ -104,8 +108,8 @@ TensorInfo read_entry(const std::string& path, const std::string& name, const js
   std::int64_t needed = 0;
   if (__builtin_mul_overflow(info.elements, known->bytes, &needed) || needed != info.bytes)
     fault(path, name,
-          "the shape " + shape.dump() + " of " + info.dtype + " does not take the " +
-              std::to_string(info.bytes) + " bytes of data_offsets " + offsets.dump());
+          "the shape " + shown(shape) + " of " + info.dtype + " does not take the " +
+              std::to_string(info.bytes) + " bytes of data_offsets " + shown(offsets));
   return info;
 }
 
@@ -231,7 +235,7 @@ SafetensorsFolder::SafetensorsFolder(const std::string& folder) : folder_(folder
   if (!in)
     throw input_error("there is neither model.safetensors nor model.safetensors.index.json", folder,
                       "Name the folder of a model saved as safetensors, or use model.weights = \"random\"");
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string text = config::read_up_to(in, largest_header, index.string(), get_it_again);
   const json object = parse_unique(text, index.string());
   const auto map = object.find("weight_map");
   if (map == object.end() || !map->is_object()) fault(index.string(), "weight_map", "the table is missing");
@@ -239,9 +243,9 @@ SafetensorsFolder::SafetensorsFolder(const std::string& folder) : folder_(folder
   for (const auto& [name, shard] : map->items()) {
     const std::string file = shard.is_string() ? shard.get<std::string>() : "";
     // A plain file name: whatever the index says, nothing outside the folder is opened.
-    if (file.empty() || file == ".." || file.find_first_of("/\\") != std::string::npos ||
-        file.find('\0') != std::string::npos)
-      fault(index.string(), name, "the file " + shard.dump() + " is no name of a file in this folder");
+    if (file.empty() || file.size() > longest_name || file == ".." ||
+        file.find_first_of("/\\") != std::string::npos || file.find('\0') != std::string::npos)
+      fault(index.string(), name, "the file " + shown(shard) + " is no name of a file in this folder");
     const auto [position, is_new] = shards.emplace(file, files_.size());
     if (is_new) files_.emplace_back((base / file).string());
     if (files_[position->second].tensors().count(name) == 0)
@@ -311,10 +315,11 @@ NameMatch match_names(const SafetensorsFolder& folder, const std::vector<std::st
 void require_complete(const NameMatch& match, const std::string& folder) {
   if (match.missing.empty() && match.extra.empty()) return;
   const auto list = [](const std::vector<std::string>& names) {
-    constexpr std::size_t shown = 4;
+    constexpr std::size_t named = 4;
     std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), shown); ++i) text += (i ? ", " : "") + names[i];
-    return names.size() > shown ? text + " and " + std::to_string(names.size() - shown) + " more" : text;
+    for (std::size_t i = 0; i < std::min(names.size(), named); ++i)
+      text += (i ? ", " : "") + shortened(names[i]);
+    return names.size() > named ? text + " and " + std::to_string(names.size() - named) + " more" : text;
   };
   std::string what;
   if (!match.missing.empty()) what = "tensors are missing: " + list(match.missing);

@@ -20,6 +20,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Lt;
+using testing::SizeIs;
 
 namespace {
 
@@ -258,6 +260,36 @@ TEST(Safetensors, ShardsFollowTheIndex) {
   EXPECT_THAT(index_fault(R"("a":3)"), HasSubstr("no name of a file"));
   write_file(folder / "model.safetensors.index.json", "{}");
   EXPECT_THAT(error_of([&] { SafetensorsFolder w(folder.path()); }), HasSubstr("weight_map"));
+}
+
+// Each of these once ended the program, or in a message of a megabyte.
+TEST(Safetensors, HeadersNestedWithoutEndAndNamesOfAMegabyte) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']'), wide(1000000, 'x');
+  EXPECT_THAT(fault(R"({"a":{"dtype":)" + deep + R"(,"shape":[1],"data_offsets":[0,4]}})", 4),
+              HasSubstr("the type [[[[[...]]]]] is unknown"));
+  EXPECT_THAT(fault(R"({"a":{"dtype":"F32","shape":)" + deep + R"(,"data_offsets":[0,4]}})", 4),
+              HasSubstr("holds [[[[[...]]]]], which is no size"));
+  EXPECT_THAT(fault("{\"" + wide + R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4),
+              SizeIs(Lt(1000u)));
+  EXPECT_THAT(fault("{\"" + wide, 4), SizeIs(Lt(1000u)));
+  const ScratchFolder folder;
+  for (const std::string& shard : {deep, "\"" + wide + "\""}) {
+    write_file(folder / "model.safetensors.index.json", "{\"weight_map\":{\"x\":" + shard + "}}");
+    EXPECT_THAT(error_of([&] { SafetensorsFolder w(folder.path()); }),
+                AllOf(HasSubstr("no name of a file"), SizeIs(Lt(1000u))));
+  }
+}
+
+// A size in the file is held against the file before memory is taken for it.
+TEST(Safetensors, SizesBeyondTheFileAreRefused) {
+  const ScratchFolder folder;
+  write_file(folder / "x.safetensors", bytes_of<std::uint64_t>({99999999}) + "{}");
+  EXPECT_THAT(error_of([&] { SafetensorsFile file(folder / "x.safetensors"); }),
+              HasSubstr("the file holds 2"));
+  EXPECT_THAT(
+      fault(R"({"a":{"dtype":"U8","shape":[9223372036854775807],"data_offsets":[0,9223372036854775807]}})",
+            4),
+      HasSubstr("the file holds only 4"));
 }
 
 TEST(Safetensors, NamesAreMatchedWithoutPrefixAndBuffers) {
