@@ -25,6 +25,11 @@ target_compile_definitions(minisp_options INTERFACE OMPI_SKIP_MPICXX MPICH_SKIP_
 if(MINISP_ENABLE_WERROR)
   target_compile_options(minisp_options INTERFACE -Werror)
 endif()
+if(MINISP_ENABLE_FUZZERS)
+  target_compile_options(minisp_options INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(minisp_options INTERFACE -fsanitize=address,undefined)
+endif()
 if(MINISP_ENABLE_NATIVE)
   target_compile_options(minisp_options INTERFACE -march=native)
 endif()
