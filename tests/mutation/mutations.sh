@@ -25,7 +25,7 @@ mutate 'AdamW without the correction of its first steps' src/train/optimizer.cpp
 noticed_by_reference gpt2 1
 
 mutate 'gradients summed over the group in place of all ranks' src/parallel/parameter_store.cpp \
-  's/all_reduce_sum(mesh_.world(), exec, whole_gradient/all_reduce_sum(mesh_.sequence(), exec, whole_gradient/'
+  's/all_reduce_sum(mesh_.world(), exec, whole)/all_reduce_sum(mesh_.sequence(), exec, whole)/'
 noticed_by_reference qwen2-bias 4 parallel.system=basp
 noticed_by_run "all_reduce_sum in phase 'reduce gradients' over 'sequence'" 4 parallel.system=basp train.batch=2
 noticed_by_run 'ranks with other weights' 4 parallel.system=basp train.batch=2
@@ -64,7 +64,7 @@ noticed_by_reference gpt2 2 parallel.system=ulysses
 noticed_by_run 'loss against one rank' 4 parallel.system=ulysses
 
 mutate 'of copied K/V heads the gradient of the first copy alone' src/model/rope.cpp \
-  's/return copies > 1 ? out : first;/return first;/'
+  's/if (copies == 1) return first;/return first;/'
 noticed_by_reference qwen2-bias 4 parallel.system=basp
 noticed_by_run 'gradients against one rank' 4 parallel.system=ulysses model.kv_heads=2
 
@@ -75,3 +75,15 @@ noticed_by_reference llama-gqa-scaled-rope 1
 mutate 'of a tied table the gradient of the head alone' src/model/transformer.cpp \
   's/embedding_backward<T>(exec, token_index, workspace.gradient, gradients.embedding);//'
 noticed_by_reference qwen2-bias 1
+
+mutate 'the gradient of a unit that the next micro-step adds to again' src/parallel/parameter_store.cpp \
+  's/Kokkos::deep_copy(exec, whole, Sum(0));/;/'
+noticed_by_run 'gradients against one rank' 4 parallel.sharding=zero2 train.accumulation=2
+
+mutate 'a dropout mask by the row of the rank' src/model/dropout.cpp \
+  's/(first_token + tokens(r)) \* blocks/(first_token + r) * blocks/'
+noticed_by_run 'loss against one rank' 4 train.dropout=0.1 parallel.system=ulysses
+
+mutate 'the next block used before it has arrived' src/parallel/parameter_store.cpp \
+  's/pending_\[slot\].wait();/;/'
+noticed_by_run 'gradients against one rank' 4 parallel.sharding=zero3
