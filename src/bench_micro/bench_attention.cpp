@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Causal attention, forward and backward, against the matrix product of the same run. Work counted: visible
 // pairs once, 4 d flops a pair forward and 10 d backward.
+#include "bench_micro/random_matrix.hpp"
 #include "bench_micro/timing.hpp"
 #include "model/attention.hpp"
 
-#include <Kokkos_Random.hpp>
 #include <benchmark/benchmark.h>
 
 #include <utility>
@@ -28,18 +28,15 @@ model::AttentionMap causal(int length) {
 template <class T>
 struct CausalProblem {
   CausalProblem(int length, int heads, int kv_heads, int head_dim)
-      : qkv("bench::qkv", length, (heads + 2 * kv_heads) * head_dim),
+      : qkv(random_matrix<T>(length, (heads + 2 * kv_heads) * head_dim, limit)),
         dqkv("bench::dqkv", length, (heads + 2 * kv_heads) * head_dim),
         o("bench::o", length, heads * head_dim),
-        dout("bench::dout", length, heads * head_dim),
+        dout(random_matrix<T>(length, heads * head_dim, limit)),
         lse("bench::lse", heads, length),
         attention(length, heads, kv_heads, head_dim),
         heads_(heads),
         kv_heads_(kv_heads),
         head_dim_(head_dim) {
-    Kokkos::Random_XorShift64_Pool<Exec> random(1);
-    Kokkos::fill_random(qkv, random, T(-1.7), T(1.7));
-    Kokkos::fill_random(dout, random, T(-1.7), T(1.7));
     attention.set_map(causal(length));
   }
   void forward() {
@@ -54,7 +51,9 @@ struct CausalProblem {
   }
   double flops_per_dim() const { return double(attention.visible_pairs()) * heads_ * head_dim_; }
 
-  Matrix<T> qkv, dqkv, o, dout, lse;
+  static constexpr Accumulate<T> limit = static_cast<Accumulate<T>>(1.7);
+  Matrix<T> qkv, dqkv, o, dout;
+  Matrix<Accumulate<T>> lse;
   model::Attention<T> attention;
 
  private:
@@ -98,6 +97,30 @@ void sizes(benchmark::internal::Benchmark* b) {
   b->Iterations(5);
 }
 BENCHMARK(attention<float>)->Apply(sizes);
+
+/// bf16 against fp32, which differ in what is loaded and stored alone.
+void attention_bfloat16(benchmark::State& state) {
+  const auto length = state.range(1), heads = state.range(2), kv_heads = state.range(3), d = state.range(0);
+  CausalProblem<float> wide(length, heads, kv_heads, d);
+  CausalProblem<bfloat16> narrow(length, heads, kv_heads, d);
+  std::vector<double> wide_seconds, narrow_seconds;
+  const auto run = [](auto& problem) {
+    return seconds_of([&] {
+      problem.forward();
+      problem.backward();
+    });
+  };
+  run(wide), run(narrow);
+  for (auto _ : state) {
+    wide_seconds.push_back(run(wide));
+    narrow_seconds.push_back(run(narrow));
+    state.SetIterationTime(narrow_seconds.back());
+  }
+  state.counters["gflops"] = 1e-9 * 14 * narrow.flops_per_dim() / median(narrow_seconds);
+  state.counters["fp32_gflops"] = 1e-9 * 14 * narrow.flops_per_dim() / median(wide_seconds);
+  state.counters["ratio"] = median(wide_seconds) / median(narrow_seconds);
+}
+BENCHMARK(attention_bfloat16)->Apply(sizes);
 
 }  // namespace
 }  // namespace minisp::bench_micro

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels bound by memory bandwidth, fp32, each against a copy of the same run. Bytes counted are those that
-// the kernel's definition needs: every input read once, every output written once, what is added to both.
+// Kernels bound by memory bandwidth, fp32 (what packs also in bf16), each against a copy of the same run.
+// Bytes counted are those that the kernel's definition needs: every input read once, every output written
+// once, what is added to both.
 #include "bench_micro/timing.hpp"
 #include "math/column_sum.hpp"
 #include "model/cross_entropy.hpp"
@@ -27,19 +28,21 @@ constexpr Index rows = 4096, columns = 2048;  // 32 MiB a matrix
 constexpr double one = 1.0 * rows * columns;  // elements of one matrix
 
 /// Numbers in [-1, 1) without a pattern that matters.
-Matrix<T> mixed_matrix(Index m, Index n) {
-  const Matrix<T> x(uninitialized("bench"), m, n);
-  T* const values = x.data();
+template <class U = T>
+Matrix<U> mixed_matrix(Index m, Index n) {
+  const Matrix<U> x(uninitialized("bench"), m, n);
+  U* const values = x.data();
   Kokkos::parallel_for(
       "bench::fill", RowPolicy(0, m * n), KOKKOS_LAMBDA(const Index i) {
         const auto hash = static_cast<std::int32_t>(2654435761u * static_cast<std::uint32_t>(i));
-        values[i] = static_cast<T>(hash) * T(0x1p-31);
+        values[i] = static_cast<U>(static_cast<T>(hash) * T(0x1p-31));
       });
   return x;
 }
-Vector<T> ones(Index n) {
-  Vector<T> x("bench", n);
-  Kokkos::deep_copy(x, T(1));
+template <class U = T>
+Vector<U> ones(Index n) {
+  Vector<U> x("bench", n);
+  Kokkos::deep_copy(x, U(1.0f));
   return x;
 }
 
@@ -110,16 +113,16 @@ struct Mlp {
 
 /// Twice as many query heads as K/V heads, 2048 columns in all. Heads of 64 as Llama-3.2-1B has them, and of
 /// 128 as Qwen3 has them with norms.
-template <int blocks, int head_dim>
+template <int blocks, int head_dim, class U = T>
 struct Heads {
   Exec exec;
   HeadLayout layout{blocks, 1024 / head_dim, 512 / head_dim, head_dim};
-  Matrix<T> fused = mixed_matrix(rows, columns), dfused = mixed_matrix(rows, columns);
-  Matrix<T> packed = mixed_matrix(blocks * rows, layout.packed_width());
+  Matrix<U> fused = mixed_matrix<U>(rows, columns), dfused = mixed_matrix<U>(rows, columns);
+  Matrix<U> packed = mixed_matrix<U>(blocks * rows, layout.packed_width());
   Vector<int> positions{"bench", rows};
-  RopeTable<T> table = make_rope_table<T>(rope_frequencies(1e4, head_dim, {}), rows);
-  HeadNorm<T> norm{ones(head_dim), ones(head_dim), 1e-6};
-  HeadNormGradient<T> gradient{ones(head_dim), ones(head_dim), ones(head_norm_workspace(rows, layout))};
+  RopeTable<U> table = make_rope_table<U>(rope_frequencies(1e4, head_dim, {}), rows);
+  HeadNorm<U> norm{ones<U>(head_dim), ones<U>(head_dim), 1e-6};
+  HeadNormGradient<U> gradient{ones(head_dim), ones(head_dim), ones(head_norm_workspace(rows, layout))};
 
   Heads() {
     const auto host = Kokkos::create_mirror_view(positions);
@@ -127,13 +130,13 @@ struct Heads {
     Kokkos::deep_copy(positions, host);
   }
 };
-template <int blocks>
-void rope_forward(const Heads<blocks, 64>& p) {
-  rope_pack_forward<T>(p.exec, p.layout, p.fused, p.positions, p.table, {}, p.packed);
+template <int blocks, class U = T>
+void rope_forward(const Heads<blocks, 64, U>& p) {
+  rope_pack_forward<U>(p.exec, p.layout, p.fused, p.positions, p.table, {}, p.packed);
 }
-template <int blocks>
-void rope_backward(const Heads<blocks, 64>& p) {
-  rope_pack_backward<T>(p.exec, p.layout, p.packed, p.positions, p.table, {}, {}, p.dfused, {});
+template <int blocks, class U = T>
+void rope_backward(const Heads<blocks, 64, U>& p) {
+  rope_pack_backward<U>(p.exec, p.layout, p.packed, p.positions, p.table, {}, {}, p.dfused, {});
 }
 template <int blocks>
 void head_norm_rope_forward(const Heads<blocks, 128>& p) {
@@ -227,6 +230,10 @@ void softmax(const Logits<vocabulary>& p) {
     kernel_benchmark<Heads<1, 64>>("rope_backward/blocks:1", 2 * one, rope_backward<1>),
     kernel_benchmark<Heads<4, 64>>("rope_forward/blocks:4", 2 * one, rope_forward<4>),
     kernel_benchmark<Heads<4, 64>>("rope_backward/blocks:4", 2 * one, rope_backward<4>),
+    kernel_benchmark<Heads<4, 64, bfloat16>>("rope_forward_bfloat16/blocks:4", one,
+                                             rope_forward<4, bfloat16>),
+    kernel_benchmark<Heads<4, 64, bfloat16>>("rope_backward_bfloat16/blocks:4", one,
+                                             rope_backward<4, bfloat16>),
     kernel_benchmark<Heads<4, 128>>("head_norm_rope_forward/blocks:4", 2 * one, head_norm_rope_forward<4>),
     // The norm reads q and k once more, 3/4 of the columns.
     kernel_benchmark<Heads<4, 128>>("head_norm_rope_backward/blocks:4", 2.75 * one,

@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 namespace minisp::math {
 
@@ -22,6 +23,9 @@ template <class T>
 
 namespace detail {
 using Words = simd::rebind_simd_t<std::uint32_t, Simd<float>>;
+// Of the compilers that have std::experimental::simd: the library's own narrowing cast warns in GCC 12.
+using WordLanes [[gnu::vector_size(sizeof(Words))]] = std::uint32_t;
+using HalfLanes [[gnu::vector_size(sizeof(Words) / 2)]] = std::uint16_t;
 }  // namespace detail
 
 template <>
@@ -31,9 +35,13 @@ template <>
 }
 /// Rounds as bfloat16(float) does.
 [[gnu::always_inline]] inline void store_vector(const Simd<float>& values, bfloat16* p) {
-  alignas(64) float wide[Simd<float>::size()];
-  values.copy_to(wide, simd::vector_aligned);
-  for (int i = 0; i < static_cast<int>(Simd<float>::size()); ++i) p[i] = bfloat16(wide[i]);
+  using detail::Words;
+  Words words = std::bit_cast<Words>(values);
+  simd::where((words & Words(0x7fffffffu)) > Words(0x7f800000u), words) =
+      (words | Words(0x400000u)) & Words(0xffff0000u);
+  words = (words + Words(0x7fffu) + ((words >> 16) & Words(1u))) >> 16;
+  const auto halves = __builtin_convertvector(std::bit_cast<detail::WordLanes>(words), detail::HalfLanes);
+  std::memcpy(p, &halves, sizeof halves);
 }
 
 }  // namespace minisp::math
