@@ -6,6 +6,7 @@
 #include "comm/agree.hpp"
 #include "comm/scalars.hpp"
 #include "config/deck.hpp"
+#include "config/toml_reader.hpp"
 #include "io/provenance.hpp"
 #include "io/reference_file.hpp"
 #include "train/recorder.hpp"
@@ -235,15 +236,14 @@ Config reference_config(const std::string& folder, const io::Reference& referenc
   const Index sequences = tokens.shape.at(0), length = tokens.shape.at(1) - 1;
   const Index end_of_document =
       reference.attributes.count("eod") ? static_cast<Index>(reference.scalar("eod")) : Index(-1);
-  const auto quoted = [&](const char* file) {
-    return fmt::format("'{}'", (std::filesystem::path(folder) / file).string());
-  };
   return config::parse_config(
-      fmt::format("[model]\nfolder = '{}'\nweights = \"folder\"\n"
+      fmt::format("[model]\nfolder = {}\nweights = \"folder\"\n"
                   "[data]\nsource = \"tokens\"\nfile = {}\ntoken_type = \"uint16\"\nrow_stride = {}\n"
                   "end_of_document = {}\n"
                   "[train]\nbatch = {}\nsequence_length = {}\nprecision = \"fp64\"\n",
-                  folder, quoted("tokens.bin"), length + 1, end_of_document, sequences, length),
+                  config::toml_quoted(folder),
+                  config::toml_quoted((std::filesystem::path(folder) / "tokens.bin").string()), length + 1,
+                  end_of_document, sequences, length),
       folder, overrides);
 }
 

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "math/gemm.hpp"
 
+#include "util/error.hpp"
+
+#include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -58,12 +62,26 @@ void scale(const Exec& exec, Accumulate<C> beta, const Matrix<C>& c) {
       });
 }
 
+#ifndef MINISP_HAVE_CUBLAS
+/// BLAS counts in 32 bits, by way of Kokkos Kernels too, and would take the lower half of larger sizes.
+template <class T, class C>
+void check_blas_sizes(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<C>& c) {
+  const Index largest =
+      std::max({Index(a.extent(0)), Index(a.extent(1)), row_stride(a), Index(b.extent(0)), Index(b.extent(1)),
+                row_stride(b), Index(c.extent(0)), Index(c.extent(1)), row_stride(c)});
+  if (largest > std::numeric_limits<int>::max())
+    throw input_error(fmt::format("a size of {} is more than BLAS can count", largest), "matrix product",
+                      "Share the step between more ranks, or take a smaller vocabulary or model");
+}
+#endif
+
 template <class T, class C>
 void gemm_blas(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<const T>& a,
                const Matrix<const T>& b, Accumulate<T> beta, const Matrix<C>& c) {
 #if defined(MINISP_HAVE_CUBLAS)
   gemm_cublas(exec, op_a, op_b, alpha, a, b, beta, c);
 #elif defined(MINISP_HAVE_KOKKOS_KERNELS)
+  check_blas_sizes(a, b, c);
   const char* letter_a = op_a == Op::none ? "N" : "T";
   const char* letter_b = op_b == Op::none ? "N" : "T";
 #if KOKKOS_VERSION < 40000
@@ -74,6 +92,7 @@ void gemm_blas(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Ma
 #endif
 #else
   static_assert(on_host, "matrix products on a device need Kokkos Kernels");
+  check_blas_sizes(a, b, c);
   exec.fence();
   const auto op = [](Op o) { return o == Op::none ? CblasNoTrans : CblasTrans; };
   const int m = static_cast<int>(c.extent(0)), n = static_cast<int>(c.extent(1));

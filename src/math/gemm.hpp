@@ -16,7 +16,8 @@ enum class Op { none, transpose };
 
 /// C = alpha op(A) op(B) + beta C, row-major, any row strides; C holds T or Accumulate<T>. Products are
 /// summed in Accumulate<T> and rounded once. With beta = 0, C is not read (it may hold NaN). Shapes: op(A)
-/// (m, k), op(B) (k, n), C (m, n); a mismatch throws std::invalid_argument. Empty m or n is no work; k = 0
+/// (m, k), op(B) (k, n), C (m, n); a mismatch throws std::invalid_argument, a size beyond 2^31 - 1 that
+/// goes to BLAS an Error (bad_input). Empty m or n is no work; k = 0
 /// scales C. Ordered after earlier work in `exec`.
 template <class T, class C>
 void gemm(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<const T>& a,

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Does a model that miniSP trained and exported load in Hugging Face Transformers, and compute the same there?
 
-For each reference model: miniSP trains a few steps from its weights and exports (fp64, fp32, fp32 as bfloat16, and
-fp64 on 4 ranks under ZeRO-3); Transformers loads the folder; every loaded weight must equal the file's, no tensor
+For each reference model: miniSP trains a few steps from its weights and exports (fp64, also on 4 ranks under ZeRO-3;
+fp32, also as bfloat16; bf16, mixed precision); Transformers loads the folder; every loaded weight must equal the file's, no tensor
 may be missing or unexpected, and its loss and logits are held against those that miniSP computes from the same
 folder. Prints the worst differences; exit code 1 when one is too large.
 
@@ -29,14 +29,15 @@ REPOSITORY = REFERENCE.parents[1]
 CASES = json.loads((REFERENCE / "cases.json").read_text())
 STEPS = 3
 
-# name: precision of training, export.type, words of the launcher and of the command line,
+# name: precision of training and of computing with what was exported, export.type, words of the launcher and of the command line,
 # largest difference of logits relative to their largest, whether Transformers computes in fp64 throughout
 VARIANTS = {
-    "fp64": ("fp64", "stored", [], [], 1e-12, True),
-    "fp64 ZeRO-3": ("fp64", "stored", ["mpirun", "--oversubscribe", "-n", "4"],
+    "fp64": ("fp64", "fp64", "stored", [], [], 1e-12, True),
+    "fp64 ZeRO-3": ("fp64", "fp64", "stored", ["mpirun", "--oversubscribe", "-n", "4"],
                      ["parallel.system=basp", "parallel.sharding=zero3"], 1e-12, True),
-    "fp32": ("fp32", "stored", [], [], 3e-6, False),
-    "bfloat16": ("fp32", "bfloat16", [], [], 3e-6, False),
+    "fp32": ("fp32", "fp32", "stored", [], [], 3e-6, False),
+    "bfloat16": ("fp32", "fp32", "bfloat16", [], [], 3e-6, False),
+    "bf16": ("bf16", "fp32", "stored", [], [], 3e-6, False),
 }
 
 
@@ -162,7 +163,7 @@ def record(case, exported, theirs, versions):
 def check(arguments, case, variant, scratch):
     import h5py
     import numpy as np
-    precision, kind, launcher, more, tolerance, exact = VARIANTS[variant]
+    precision, precision_after, kind, launcher, more, tolerance, exact = VARIANTS[variant]
     folder = scratch / f"{case['name']}-{variant.replace(' ', '-')}"
     folder.mkdir()
     exported, result = folder / "model", folder / "result.h5"
@@ -170,7 +171,7 @@ def check(arguments, case, variant, scratch):
     run([*launcher, arguments.program, "run", folder / "train.toml", f"train.precision={precision}",
          f"export.folder={exported}", f"export.type={kind}", *more])
     (folder / "forward.toml").write_text(deck_of(case, exported))
-    run([arguments.program, "run", folder / "forward.toml", f"train.precision={precision}", "train.steps=1",
+    run([arguments.program, "run", folder / "forward.toml", f"train.precision={precision_after}", "train.steps=1",
          "train.learning_rate=0", f"output.file={result}", "output.logits=true"])
     output = folder / "theirs.npz"
     words = [sys.executable, __file__, "--worker", json.dumps([str(exported), case, str(output), exact])]

@@ -38,4 +38,8 @@ done
 refuse 2 4 'tokens.bin: ' run "$tiny" --dry-run data.source=tokens "data.file=$scratch/tokens.bin"
 touch "$scratch/there.h5"
 refuse 2 4 'there.h5: .*exists' run "$tiny" --dry-run "output.file=$scratch/there.h5"
+
+# A folder whose name has quotes in it.
+cp -r "$MINISP_SOURCE/tests/reference/qwen3-qk-norm" "$scratch/it's \"one\""
+expect_valid 1 verify --reference "$scratch/it's \"one\""
 finish

@@ -4,6 +4,7 @@
 
 #include "math/gemm_widened.hpp"
 #include "math/random.hpp"
+#include "util/error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -132,6 +133,21 @@ TYPED_TEST(GemmTest, RefusesShapesThatDoNotFit) {
   EXPECT_THROW(call(Op::none, Op::transpose, 3, 4), std::invalid_argument);
   EXPECT_THROW(call(Op::none, Op::none, 4, 4), std::invalid_argument);
   EXPECT_THROW(call(Op::none, Op::none, 3, 5), std::invalid_argument);
+}
+
+// fp64 goes to BLAS, which would see the lower 32 bits: here a product of 8 rows.
+TEST(Gemm, SizesThatBlasCannotCountAreRefused) {
+  if (std::string(gemm_backend<double>()) == "cuBLAS") GTEST_SKIP() << "cuBLAS counts in 64 bits";
+  const Index many = (Index(1) << 32) + 8;
+  double number = 0;  // the views are larger than any memory; nothing reads them
+  const auto call = [&](Index m, Index n, Index k) {
+    gemm<double>(Exec(), Op::none, Op::none, 1.0, Matrix<double>(&number, m, k),
+                 Matrix<double>(&number, k, n), 0.0, Matrix<double>(&number, m, n));
+  };
+  EXPECT_THROW(call(many, 1, 1), minisp::Error);
+  EXPECT_THROW(call(1, many, 1), minisp::Error);
+  EXPECT_THROW(call(1, 1, many), minisp::Error);
+  EXPECT_NO_THROW(call(1, 1, 1));
 }
 
 TYPED_TEST(GemmTest, RepeatedRunsGiveTheSameBits) {
