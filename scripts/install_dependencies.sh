@@ -17,6 +17,7 @@ optional=(
   libdnnl-dev        # oneDNN: faster fp32 matrix products
   libbenchmark-dev               # minisp_bench
   iproute2                       # the emulated two-node cluster
+  python3-h5py python3-matplotlib # reports and figures (scripts/plot)
 )
 
 usage() {
