@@ -49,6 +49,7 @@ io::Verdict judge(const Evidence& evidence, const io::RunResult& result) {
   check("ranks with other weights after training", static_cast<double>(evidence.ranks_with_other_weights), 0);
   check("share of the step in no phase", evidence.unattributed_fraction, unattributed_limit);
   check("memory a rank off the formula", memory_error(result.memory), memory_limit);
+  if (!result.provenance.injected.empty()) check("delays injected by the deck", 1, 0);
   check("bytes that memory grew by", static_cast<double>(evidence.memory_growth), 0);
   verdict.valid = true;
   for (const auto& row : verdict.checks) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <ostream>
 
@@ -44,17 +45,47 @@ void print_phases(std::ostream& out, const io::RunResult& result) {
   }
 }
 
+double seconds_a_step(const std::vector<double>& of_ranks, double steps) {
+  return mean(of_ranks) / steps;
+}
+
 void print_traffic(std::ostream& out, const io::RunResult& result) {
   if (result.provenance.ranks == 1) return;
   const double steps = timed_steps(result.metrics);
-  out << fmt::format("\n{:<42} {:>10} {:>12} {:>12}  {}\n", "traffic a step, all ranks", "calls", "on node",
-                     "off node", "seconds (mean rank)");
+  out << fmt::format("\n{:<42} {:>8} {:>12} {:>12}  {:>8} {:>8} {:>8} {:>8}\n", "traffic a step, all ranks",
+                     "calls", "on node", "off node", "seconds", "own", "wait", "wire");
   for (const auto& row : result.traffic)
-    out << fmt::format("  {:<40} {:>10.0f} {:>12} {:>12}  {:.4f}\n", row.collective + ", " + row.phase,
-                       static_cast<double>(total(row.calls)) / steps,
+    out << fmt::format("  {:<40} {:>8.0f} {:>12} {:>12}  {:>8.4f} {:>8.4f} {:>8.4f} {:>8.4f}\n",
+                       row.collective + ", " + row.phase, static_cast<double>(total(row.calls)) / steps,
                        bytes_text(static_cast<double>(total(row.bytes_on_node)) / steps),
                        bytes_text(static_cast<double>(total(row.bytes_off_node)) / steps),
-                       mean(row.seconds) / steps);
+                       seconds_a_step(row.seconds, steps), seconds_a_step(row.own, steps),
+                       seconds_a_step(row.wait, steps), seconds_a_step(row.wire, steps));
+  out << "  seconds of the mean rank: own copies and sums, waiting for the last rank, moving bytes\n";
+}
+
+/// What the collectives' time says of ranks and links, and how far the clocks behind it can be trusted.
+void print_arrivals(std::ostream& out, const io::RunResult& result) {
+  const auto& arrivals = result.arrivals;
+  if (result.provenance.ranks == 1 || arrivals.waited_for.empty()) return;
+  const double steps = timed_steps(result.metrics), step = timed_seconds(result.metrics) / steps;
+  double wait = 0, wire = 0;
+  for (const auto& row : result.traffic) {
+    wait += seconds_a_step(row.wait, steps);
+    wire += seconds_a_step(row.wire, steps);
+  }
+  const auto latest = std::max_element(arrivals.waited_for.begin(), arrivals.waited_for.end());
+  const double all = std::accumulate(arrivals.waited_for.begin(), arrivals.waited_for.end(), 0.0);
+  out << fmt::format("WAIT: {:.1f} % of the step, {:.1f} % of that for rank {}\n", 100 * wait / step,
+                     all > 0 ? 100 * *latest / all : 0, latest - arrivals.waited_for.begin());
+  out << fmt::format("WIRE: {:.1f} % of the step\n", 100 * wire / step);
+  const auto largest = [](const std::vector<double>& values) {
+    double most = 0;
+    for (const double value : values) most = std::max(most, std::abs(value));
+    return most;
+  };
+  out << fmt::format("CLOCKS: within {:.1f} us of rank 0's, drift {:.1f} us\n",
+                     1e6 * largest(arrivals.clock_error), 1e6 * largest(arrivals.clock_drift));
 }
 
 /// Who computes the matrix products of this run, and what to do where it is the slow fallback.
@@ -96,6 +127,7 @@ void print_report(std::ostream& out, const io::RunResult& result) {
   print_checks(out, result);
   const auto& fom = result.figure_of_merit;
   out << fmt::format("EXCHANGE: {:.1f} % of the step\n", 100 * exchange_share(result));
+  print_arrivals(out, result);
   out << fmt::format("STEP: {:.4f} s (median of {:.0f})\n", fom.median_step_seconds,
                      timed_steps(result.metrics));
   out << fmt::format(
@@ -103,6 +135,8 @@ void print_report(std::ostream& out, const io::RunResult& result) {
       1e-9 * fom.model_flops_per_s, 100 * fom.gemm_fraction, 1e-9 * fom.gemm_flops_per_s,
       result.provenance.ranks);
   print_products(out, result);
+  if (!result.provenance.injected.empty())
+    out << "INJECTED: " << result.provenance.injected << ". No result of this machine.\n";
   for (const auto& reason : result.verdict.reasons) out << "INVALID: " << reason << "\n";
   out << fmt::format("FOM: {:.1f} tokens/s\n", fom.tokens_per_s);
   out << fmt::format("VALID: {}\n", result.verdict.valid ? "yes" : "no");

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
+#include "bench/arrivals.hpp"
 #include "bench/commands.hpp"
+#include "bench/injection.hpp"
 #include "bench/judge.hpp"
 #include "bench/plan_text.hpp"
 #include "bench/progress.hpp"
@@ -36,6 +38,7 @@ struct Measurements {
   std::vector<double> unattributed;      // share of each timed step in no phase
   std::vector<PhaseTimers::Entry> phases;
   comm::Ledger ledger;
+  Arrivals arrivals;
   std::vector<std::string> traffic_differences;
   std::vector<parallel::ExpectedTraffic> expected_traffic;
   Index visible_pairs = 0;
@@ -67,6 +70,9 @@ Measurements train_steps(const Communicator& world, const Config& config, train:
   std::size_t memory_after_first = 0, memory_peak = 0;
   for (Index step = 0; step < t.warmup_steps + t.steps; ++step) {
     if (step == t.warmup_steps) {
+      Index calls = 0;
+      for (const auto& line : trainer.expected_traffic(t.steps)) calls += line.calls;
+      m.arrivals.start(world, calls);
       comm::barrier(world);
       world.ledger().reset();
       timers.reset();
@@ -85,6 +91,7 @@ Measurements train_steps(const Communicator& world, const Config& config, train:
   }
   m.phases = timers.entries();
   m.ledger = world.ledger();
+  m.arrivals.stop(world);
   m.expected_traffic = trainer.expected_traffic(t.steps);
   m.traffic_differences = parallel::compare(m.ledger, m.expected_traffic);
   m.visible_pairs = trainer.visible_pairs();
@@ -121,14 +128,21 @@ Index expected_bytes(const Measurements& m, const comm::LedgerEntry& entry) {
   return bytes;
 }
 
-void gather_phases_and_traffic(const Communicator& world, const Measurements& m, io::RunResult& result) {
+void gather_phases_and_traffic(const parallel::Mesh& mesh, const Measurements& m, io::RunResult& result) {
+  const auto& world = mesh.world();
+  const auto waiting = m.arrivals.divide(mesh, m.ledger);
   for (const auto& phase : m.phases)
     result.phases.push_back({phase.name, comm::gather_scalar(world, phase.seconds)});
-  for (const auto& entry : m.ledger.entries())
+  for (std::size_t i = 0; i < m.ledger.entries().size(); ++i) {
+    const auto& entry = m.ledger.entries()[i];
     result.traffic.push_back(
         {entry.collective, entry.phase, comm::gather_scalar(world, entry.calls),
          comm::gather_scalar(world, entry.bytes_on_node), comm::gather_scalar(world, entry.bytes_off_node),
-         comm::gather_scalar(world, expected_bytes(m, entry)), comm::gather_scalar(world, entry.seconds)});
+         comm::gather_scalar(world, expected_bytes(m, entry)), comm::gather_scalar(world, entry.seconds),
+         comm::gather_scalar(world, entry.seconds - entry.transfer_seconds),
+         comm::gather_scalar(world, waiting.wait[i]), comm::gather_scalar(world, waiting.wire[i])});
+  }
+  result.arrivals = m.arrivals.gather(world, waiting);
 }
 
 io::FigureOfMerit figure_of_merit(const Communicator& world, const Config& config, const parallel::Plan& plan,
@@ -171,6 +185,7 @@ io::RunResult describe_run(const Config& config, const parallel::Plan& plan, int
   result.optimizer = config::to_string(config.train.optimizer);
   result.provenance = std::move(provenance);
   result.provenance.nodes = nodes;
+  result.provenance.injected = describe(config.inject);
   result.input = {config.deck_file, config.deck_text, config.overrides, config::settings(config)};
   return result;
 }
@@ -205,13 +220,14 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   MemoryTracker::reset_peak();
   const parallel::Mesh mesh(world, plan);
   PhaseTimers timers;
+  timers.set_drag(drag_of(config.inject, world.rank()));
   const auto trainer = comm::collective_guard(
       world, [&] { return std::make_unique<train::Trainer<T>>(config, mesh, *tokens, timers); });
   Tensors<T> tensors(config.output, mesh, config.train.accumulation);
   const auto measured = train_steps(world, config, *trainer, timers, tensors, memory_before);
 
   result.metrics = gather_metrics(world, config, measured.steps);
-  gather_phases_and_traffic(world, measured, result);
+  gather_phases_and_traffic(mesh, measured, result);
   result.memory = {comm::gather_scalar(world, predicted.total()),
                    comm::gather_scalar(world, static_cast<Index>(measured.memory_peak))};
   result.figure_of_merit = figure_of_merit(world, config, plan, measured, result.metrics, gemm_rate);
@@ -240,11 +256,14 @@ ExitCode run_command(const Communicator& world, const RunOptions& options) {
   const Config config =
       comm::collective_guard(world, [&] { return config::load_config(options.deck, options.overrides); });
   const auto plan = comm::collective_guard(world, [&] {
+    check_injection(config.inject, world.size());
     return parallel::make_plan(config.parallel, world.size(), config.model, config.train.batch,
                                config.train.sequence_length);
   });
-  return train::with_precision(config.train.precision,
-                               [&]<class T>() { return run<T>(world, config, plan, options); });
+  return train::with_precision(config.train.precision, [&]<class T>() {
+    if (config.inject.link_rank < 0) return run<T>(world, config, plan, options);
+    return run<T>(world.with_slow_link(slow_link_of(config.inject)), config, plan, options);
+  });
 }
 
 }  // namespace minisp::bench

@@ -37,7 +37,7 @@ void all_gather_in_place(const Communicator& communicator, const Exec& exec, con
 }
 
 /// The same, started: `send` is left alone and `receive` not read until the request has been waited for. The
-/// ledger gets the call at once, without the seconds until the wait.
+/// ledger gets the call at once, and its seconds are those in this call and in the wait.
 template <class T>
 [[nodiscard]] Request start_all_gather(const Communicator& communicator, const Exec& exec,
                                        const std::type_identity_t<Vector<const T>>& send,

@@ -48,7 +48,7 @@ void all_to_all(const Communicator& communicator, const Exec& exec,
 }
 
 /// The same, started. `send` is left alone and `receive` not read until the request has been waited for. The
-/// ledger gets the call at once, without the seconds until the wait.
+/// ledger gets the call at once, and its seconds are those in this call and in the wait.
 template <class T>
 [[nodiscard]] Request start_all_to_all(const Communicator& communicator, const Exec& exec,
                                        const std::type_identity_t<Vector<const T>>& send,

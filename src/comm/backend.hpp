@@ -44,6 +44,9 @@ class Backend {
   virtual void host_all_gather(const void* send, void* receive, std::size_t block_bytes) = 0;
   virtual void host_broadcast(void* data, std::size_t bytes, int root) = 0;
   virtual void barrier() = 0;
+  /// From this rank to another one, which receives as many bytes.
+  virtual void host_send(const void* data, std::size_t bytes, int to) = 0;
+  virtual void host_receive(void* data, std::size_t bytes, int from) = 0;
 };
 
 }  // namespace minisp::comm

@@ -6,6 +6,7 @@
 #include "comm/measure.hpp"
 #include "comm/mpi_backend.hpp"
 #include "comm/mpi_call.hpp"
+#include "comm/recording_backend.hpp"
 #include "comm/self_backend.hpp"
 
 #include <algorithm>
@@ -57,7 +58,8 @@ std::shared_ptr<const Topology> make_topology(Backend& backend, int node_mark) {
 Communicator::Communicator(std::shared_ptr<Backend> backend, std::string name,
                            std::shared_ptr<const Topology> topology, std::vector<int> nodes,
                            std::shared_ptr<Ledger> ledger)
-    : backend_(std::move(backend)),
+    : backend_(std::make_shared<RecordingBackend>(std::move(backend), ledger)),
+      rank_(backend_->rank()),
       name_(std::move(name)),
       topology_(std::move(topology)),
       nodes_(std::move(nodes)),
@@ -91,6 +93,19 @@ Communicator Communicator::split(int color, int key, std::string name) const {
   auto part = backend_->split(color, key);
   auto nodes = gather_ints(*part, nodes_[rank()]);
   return Communicator(std::move(part), std::move(name), topology_, std::move(nodes), ledger_);
+}
+
+Communicator Communicator::with_slow_link(const SlowLink& link) const {
+  return Communicator(std::make_shared<SlowLinkBackend>(backend_->inner(), link, rank()), name_, topology_,
+                      nodes_, ledger_);
+}
+
+Backend& Communicator::backend() const {
+  return *backend_;
+}
+
+int Communicator::number() const {
+  return backend_->communicator();
 }
 
 std::byte* Communicator::workspace(std::size_t bytes) const {

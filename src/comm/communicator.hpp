@@ -7,6 +7,7 @@
 #include "comm/backend.hpp"
 #include "comm/delayed_backend.hpp"
 #include "comm/ledger.hpp"
+#include "comm/slow_link_backend.hpp"
 #include "comm/topology.hpp"
 
 #include <cstddef>
@@ -16,6 +17,8 @@
 #include <vector>
 
 namespace minisp::comm {
+
+class RecordingBackend;
 
 /// How views that are not in host memory reach MPI. On a host there is nothing to do.
 enum class Staging {
@@ -41,14 +44,16 @@ class Communicator {
   /// Ranks of equal color form a communicator, ordered by (key, rank here). Collective over ALL ranks of this
   /// communicator: nobody may stay away or return early.
   Communicator split(int color, int key, std::string name) const;
+  /// The same ranks with one slow link, for runs that show what it does. Collective.
+  Communicator with_slow_link(const SlowLink& link) const;
 
   Communicator(Communicator&&) noexcept = default;
   Communicator& operator=(Communicator&&) noexcept = default;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  int rank() const { return backend_->rank(); }
-  int size() const { return backend_->size(); }
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(nodes_.size()); }
   const std::string& name() const { return name_; }
 
   /// Node of each rank of this communicator, numbered as in topology().
@@ -58,7 +63,9 @@ class Communicator {
 
   /// Shared by all communicators of one world. A const communicator counts what it sends.
   Ledger& ledger() const { return *ledger_; }
-  Backend& backend() const { return *backend_; }
+  Backend& backend() const;
+  /// In the ledger's list of transfers.
+  int number() const;
   /// Scratch memory of collectives, at least `bytes`; grows once and stays. Valid until the next call.
   std::byte* workspace(std::size_t bytes) const;
 
@@ -69,7 +76,8 @@ class Communicator {
   Communicator(std::shared_ptr<Backend> backend, std::string name, std::shared_ptr<const Topology> topology,
                std::vector<int> nodes, std::shared_ptr<Ledger> ledger);
 
-  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<RecordingBackend> backend_;
+  int rank_;
   std::string name_;
   std::shared_ptr<const Topology> topology_;
   std::vector<int> nodes_;

@@ -34,6 +34,10 @@ class DelayedBackend : public Backend {
   void host_all_gather(const void* send, void* receive, std::size_t block_bytes) override;
   void host_broadcast(void* data, std::size_t bytes, int root) override;
   void barrier() override;
+  void host_send(const void* data, std::size_t bytes, int to) override { inner_->host_send(data, bytes, to); }
+  void host_receive(void* data, std::size_t bytes, int from) override {
+    inner_->host_receive(data, bytes, from);
+  }
 
  private:
   /// Sleeps a while of this rank's own; counts the call.

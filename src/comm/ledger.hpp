@@ -4,6 +4,7 @@
 // decomposition (parallel/volume.hpp) is void: it did not do the communication that it claims.
 #pragma once
 
+#include "comm/transfer.hpp"
 #include "util/views.hpp"
 
 #include <string>
@@ -23,7 +24,9 @@ struct LedgerEntry {
   Index bytes_off_node = 0;  ///< to ranks on other nodes
   int peers_on_node = 0;     ///< other ranks of the communicator on this node
   int peers_off_node = 0;
-  double seconds = 0;  ///< in the collective on this rank, waiting for late ranks included
+  double seconds = 0;  ///< that this rank was kept: in the call and, where it was only started, in the wait
+  double transfer_seconds =
+      0;  ///< of these in the library, waiting for late ranks and moving bytes; else own work
 };
 
 class Ledger {
@@ -42,17 +45,65 @@ class Ledger {
   };
   [[nodiscard]] Scope phase(std::string label) { return Scope(*this, std::move(label)); }
 
+  /// A call under way, to whose line transfers are counted during its lifetime.
+  class Call {
+   public:
+    Call(Ledger& ledger, int line);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Ledger& ledger_;
+    int outer_;
+  };
+  /// Opens the line of these names in the phase in force.
+  [[nodiscard]] Call open(const std::string& collective, const std::string& communicator) {
+    return Call(*this, line_of(collective, communicator));
+  }
+
   /// Adds one call (or its numbers) to the line of call.collective and call.communicator in the phase in
   /// force.
   void enter(const LedgerEntry& call);
 
   /// In the order in which the lines were first entered.
   const std::vector<LedgerEntry>& entries() const { return entries_; }
-  void reset() { entries_.clear(); }
+  /// Forgets lines and transfers.
+  void reset();
+
+  // ---- transfers, as RecordingBackend reports them
+
+  /// A number for a communicator to come.
+  int add_communicator();
+  /// Remembers transfers from now on, with room for `expected` of each communicator; or no longer.
+  void record_transfers(std::size_t expected);
+  void stop_recording() { recording_ = false; }
+
+  /// A transfer of the call under way, for what is waited for later. Outside of calls nothing is counted.
+  struct Mark {
+    long generation = -1;
+    int line = -1, communicator = -1;
+    std::size_t transfer = most_transfers;  ///< most_transfers: not remembered
+  };
+  Mark add_transfer(int communicator, bool holds_others, double begin, double end);
+  /// The wait for a started transfer; ignored after a reset.
+  void add_wait(const Mark& mark, double begin, double end);
+
+  /// Of one communicator, in the order of the calls, which is the same on all its ranks.
+  const std::vector<Transfer>& transfers(int communicator) const {
+    return transfers_[static_cast<std::size_t>(communicator)];
+  }
 
  private:
+  int line_of(const std::string& collective, const std::string& communicator);
+
   std::vector<LedgerEntry> entries_;
   std::string phase_;
+  int open_line_ = -1;
+  long generation_ = 0;
+  bool recording_ = false;
+  std::size_t expected_ = 0;
+  std::vector<std::vector<Transfer>> transfers_;  // of each communicator
 };
 
 }  // namespace minisp::comm

@@ -3,9 +3,8 @@
 // Times a collective and enters it in the ledger.
 #pragma once
 
+#include "comm/clock.hpp"
 #include "comm/communicator.hpp"
-
-#include <chrono>
 
 namespace minisp::comm {
 
@@ -15,10 +14,10 @@ template <class F>
 void measure(const Communicator& communicator, const Exec& exec, const char* name, Index bytes_per_peer,
              F&& collective) {
   exec.fence();
-  const auto start = std::chrono::steady_clock::now();
+  const auto call = communicator.ledger().open(name, communicator.name());
+  const double start = steady_seconds();
   collective();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  communicator.enter(name, bytes_per_peer, elapsed.count());
+  communicator.enter(name, bytes_per_peer, steady_seconds() - start);
 }
 
 }  // namespace minisp::comm

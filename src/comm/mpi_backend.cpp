@@ -152,4 +152,14 @@ void MpiBackend::barrier() {
   check_mpi(MPI_Barrier(comm_), "MPI_Barrier");
 }
 
+void MpiBackend::host_send(const void* data, std::size_t bytes, int to) {
+  const MessageType message(bytes);
+  check_mpi(MPI_Send(data, message.count(), message.type(), to, 0, comm_), "MPI_Send");
+}
+
+void MpiBackend::host_receive(void* data, std::size_t bytes, int from) {
+  const MessageType message(bytes);
+  check_mpi(MPI_Recv(data, message.count(), message.type(), from, 0, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+}
+
 }  // namespace minisp::comm

@@ -31,6 +31,8 @@ class MpiBackend : public Backend {
   void host_all_gather(const void* send, void* receive, std::size_t block_bytes) override;
   void host_broadcast(void* data, std::size_t bytes, int root) override;
   void barrier() override;
+  void host_send(const void* data, std::size_t bytes, int to) override;
+  void host_receive(void* data, std::size_t bytes, int from) override;
 
   MPI_Comm handle() const { return comm_; }
 

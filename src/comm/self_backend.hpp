@@ -6,6 +6,7 @@
 #include "comm/backend.hpp"
 
 #include <cstring>
+#include <stdexcept>
 
 namespace minisp::comm {
 
@@ -38,6 +39,8 @@ class SelfBackend : public Backend {
   }
   void host_broadcast(void*, std::size_t, int) override {}
   void barrier() override {}
+  void host_send(const void*, std::size_t, int) override { throw std::logic_error("there is no other rank"); }
+  void host_receive(void*, std::size_t, int) override { throw std::logic_error("there is no other rank"); }
 
  private:
   static void copy(const Exec& exec, const void* send, void* receive, std::size_t bytes) {

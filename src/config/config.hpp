@@ -83,6 +83,17 @@ struct ExportConfig {
   ExportType type = ExportType::stored;
 };
 
+/// Delays put in on purpose, to see what they look like. Never a benchmark result.
+struct InjectConfig {
+  std::int64_t slow_rank = -1;  ///< computes slowly; -1: none
+  double slow_factor = 1;       ///< its compute phases take so many times as long
+  double slow_seconds = 0;      ///< and each forward pass of an attention so much longer
+  std::int64_t link_rank = -1;  ///< sits at the end of a slow link; -1: none
+  double link_seconds = 0;      ///< that the link adds to every collective that link_rank takes part in
+
+  bool any() const { return slow_rank >= 0 || link_rank >= 0; }
+};
+
 struct Config {
   std::string deck_file;               ///< as given on the command line
   std::string deck_text;               ///< the whole deck, for provenance
@@ -97,6 +108,7 @@ struct Config {
   VerifyConfig verify;
   OutputConfig output;
   ExportConfig export_to;
+  InjectConfig inject;
 };
 
 const char* to_string(System system);

@@ -122,6 +122,20 @@ void check_run(const Config& config, const Where& where) {
                       where("export.folder"), "Switch model.qkv_bias or model.qk_norm off, or leave it out");
 }
 
+void check_inject(const InjectConfig& inject, const Where& where) {
+  const bool slow = inject.slow_factor > 1 || inject.slow_seconds > 0;
+  if (slow && inject.slow_rank < 0)
+    throw input_error("a rank is to be slow, but none is named", where("inject.slow_rank"),
+                      "Name one, for instance 0, or leave out inject.slow_factor and inject.slow_seconds");
+  if (!slow && inject.slow_rank >= 0)
+    throw input_error("nothing makes rank " + std::to_string(inject.slow_rank) + " slow",
+                      where("inject.slow_rank"),
+                      "Set inject.slow_factor or inject.slow_seconds too, or leave it out");
+  if ((inject.link_seconds > 0) != (inject.link_rank >= 0))
+    throw input_error("a slow link needs a rank and a delay", where("inject.link_rank"),
+                      "Set both inject.link_rank and inject.link_seconds, or neither");
+}
+
 }  // namespace
 
 void cross_check(Config& config, const Architecture& base, const Where& where) {
@@ -131,6 +145,7 @@ void cross_check(Config& config, const Architecture& base, const Where& where) {
   check_data(config, where);
   check_train(config, where);
   check_run(config, where);
+  check_inject(config.inject, where);
 }
 
 }  // namespace minisp::config

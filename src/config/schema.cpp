@@ -69,6 +69,7 @@ const Range fraction{0, 1, false, true};
 constexpr double most_sequences = 1 << 20;
 constexpr double most_accumulation = 1 << 10;
 constexpr double longest_sequence = 1 << 30;
+constexpr double longest_delay = 60;
 
 std::string shown(const Value& value) {
   if (const auto* i = std::get_if<std::int64_t>(&value)) return std::to_string(*i);
@@ -391,6 +392,24 @@ void add_run(std::vector<Key>& keys) {
                         "type of the numbers there; stored: as they are trained"));
 }
 
+void add_inject(std::vector<Key>& keys) {
+  using I = InjectConfig;
+  const auto inject = [&]<class T>(const char* name, T I::*field, const char* unit, Range range,
+                                   const char* description) {
+    keys.push_back(member("inject." + std::string(name), &Config::inject, field, unit, range, description));
+  };
+  inject("slow_rank", &I::slow_rank, "", at_least(-1),
+         "a rank that computes slowly on purpose (the result is then INVALID); -1: none");
+  inject("slow_factor", &I::slow_factor, "", between(1, 1000),
+         "its compute phases take so many times as long");
+  inject("slow_seconds", &I::slow_seconds, "s", between(0, longest_delay),
+         "each forward pass of an attention there takes so much longer");
+  inject("link_rank", &I::link_rank, "", at_least(-1),
+         "a rank behind a slow link on purpose (the result is then INVALID); -1: none");
+  inject("link_seconds", &I::link_seconds, "s", between(0, longest_delay),
+         "that the link adds to every collective that link_rank takes part in");
+}
+
 }  // namespace
 
 const std::vector<Key>& schema() {
@@ -400,6 +419,7 @@ const std::vector<Key>& schema() {
     add_data(list);
     add_train(list);
     add_run(list);
+    add_inject(list);
     return list;
   }();
   return keys;
@@ -412,8 +432,8 @@ const Key* find_key(const std::string& name) {
 }
 
 const std::vector<std::string>& table_names() {
-  static const std::vector<std::string> names{"model",  "data",   "train", "parallel",
-                                              "verify", "output", "export"};
+  static const std::vector<std::string> names{"model",  "data",   "train",  "parallel",
+                                              "verify", "output", "export", "inject"};
   return names;
 }
 

@@ -196,6 +196,7 @@ void write_provenance(hid_t file, const Provenance& p) {
   write_attribute<std::int64_t>(group.get(), "nodes", p.nodes);
   write_attribute<std::int64_t>(group.get(), "threads_per_rank", p.threads);
   write_attribute(group.get(), "blas_fallback", p.blas_fallback);
+  write_attribute(group.get(), "injected", p.injected);
   // Of any length, so datasets: an attribute ends at 64 KiB.
   write_text(file, "/provenance/command_line", p.command_line, "Command as a shell would read it");
   write_text(file, "/provenance/kokkos_configuration", p.kokkos_configuration, "Kokkos::print_configuration");

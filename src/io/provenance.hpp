@@ -25,6 +25,7 @@ struct Provenance {
   int ranks = 1;
   int nodes = 1;                   ///< different host names
   std::vector<std::string> hosts;  ///< host name of every rank
+  std::string injected;            ///< delays that the deck put in; empty: none
   std::string date;                ///< ISO 8601 with the offset from UTC
   std::string command_line;
   std::vector<std::pair<std::string, std::string>>

@@ -60,8 +60,23 @@ void write_traffic(hid_t file, const std::vector<TrafficRow>& traffic) {
     write_dataset(file, path + "expected_bytes", row.expected_bytes, "B",
                   "Bytes that every rank sends by the decomposition's formula");
     write_dataset(file, path + "seconds", row.seconds, "s",
-                  "Seconds in the call, waiting for late ranks included");
+                  "Seconds that every rank was kept, waiting for late ranks included");
+    write_dataset(file, path + "own_seconds", row.own, "s", "Of these in copies and sums of the rank's own");
+    write_dataset(file, path + "wait_seconds", row.wait, "s", "Of these waiting for the last rank to arrive");
+    write_dataset(file, path + "wire_seconds", row.wire, "s",
+                  "Of these moving bytes, after the last rank had arrived");
   }
+}
+
+void write_arrivals(hid_t file, const ArrivalRecord& arrivals) {
+  write_dataset(file, "/arrivals/clock_offset", arrivals.clock_offset, "s",
+                "Rank 0's clock less that of every rank, before the timed steps");
+  write_dataset(file, "/arrivals/clock_drift", arrivals.clock_drift, "s",
+                "Change of the offset during the timed steps");
+  write_dataset(file, "/arrivals/clock_error", arrivals.clock_error, "s",
+                "Bound on the offset's error: half of the shortest round trip");
+  write_dataset(file, "/arrivals/waited_for", arrivals.waited_for, "s",
+                "Seconds that all ranks together waited for every rank, timed steps together");
 }
 
 void write_figure_of_merit(hid_t file, const FigureOfMerit& figure) {
@@ -108,9 +123,9 @@ std::uint64_t estimated_bytes(const RunResult& result) {
   for (const auto& check : result.verdict.checks) characters += check.name.size() + 32;
   values += 6 * result.metrics.step.size() + 3 * result.verdict.checks.size();
   for (const auto& phase : result.phases) values += phase.seconds.size();
-  for (const auto& row : result.traffic) values += 6 * row.calls.size();
-  values += 2 * result.memory.predicted.size();
-  objects += 5 * result.phases.size() + 8 * result.traffic.size();
+  for (const auto& row : result.traffic) values += 9 * row.calls.size();
+  values += 2 * result.memory.predicted.size() + 4 * result.arrivals.waited_for.size();
+  objects += 5 * result.phases.size() + 11 * result.traffic.size();
   return objects * bytes_per_object + values * sizeof(double) + 2 * characters;
 }
 
@@ -126,6 +141,7 @@ void write_result(OutputFile& output, const RunResult& result) {
     write_metrics(file, result.metrics);
     write_phases(file, result.phases);
     write_traffic(file, result.traffic);
+    write_arrivals(file, result.arrivals);
     write_dataset(file, "/memory/predicted", result.memory.predicted, "B",
                   "High-water mark a rank by the formula");
     write_dataset(file, "/memory/measured", result.memory.measured, "B", "High-water mark of every rank");

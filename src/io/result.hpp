@@ -47,7 +47,18 @@ struct TrafficRow {
   std::vector<Index> calls;
   std::vector<Index> bytes_on_node, bytes_off_node;  ///< sent to ranks on this node and on others
   std::vector<Index> expected_bytes;                 ///< by the decomposition's formula, both tiers together
-  std::vector<double> seconds;                       ///< in the call, waiting for late ranks included
+  std::vector<double> seconds;  ///< that the rank was kept, waiting for late ranks included: the sum of
+  std::vector<double> own;      ///< ... copies and sums of its own in the call,
+  std::vector<double> wait;     ///< ... waiting for the last rank to arrive,
+  std::vector<double> wire;     ///< ... and moving bytes after that
+};
+
+/// The ranks' clocks against rank 0's, and who is waited for; one entry a rank.
+struct ArrivalRecord {
+  std::vector<double> clock_offset;  ///< seconds to add to the rank's clock
+  std::vector<double> clock_drift;   ///< change of the offset during the timed steps
+  std::vector<double> clock_error;   ///< bound on the error of the offset
+  std::vector<double> waited_for;    ///< seconds that all ranks together waited for this one
 };
 
 /// Bytes a rank, one entry each.
@@ -85,6 +96,7 @@ struct RunResult {
   StepMetrics metrics;
   std::vector<PhaseRow> phases;
   std::vector<TrafficRow> traffic;
+  ArrivalRecord arrivals;
   MemoryRecord memory;
   FigureOfMerit figure_of_merit;
   Verdict verdict;

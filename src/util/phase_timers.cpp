@@ -4,6 +4,8 @@
 
 #include "util/kokkos_compat.hpp"
 
+#include <thread>
+
 namespace minisp {
 
 PhaseTimers::Scope::Scope(PhaseTimers& timers, const char* name) : timers_(timers), outer_(timers.open_) {
@@ -22,8 +24,15 @@ PhaseTimers::Scope::~Scope() {
 }
 
 void PhaseTimers::charge_open_phase() {
-  const auto now = Clock::now();
-  if (open_ >= 0) entries_[open_].seconds += std::chrono::duration<double>(now - since_).count();
+  auto now = Clock::now();
+  if (open_ >= 0) {
+    if (drag_) {
+      const double seconds = std::chrono::duration<double>(now - since_).count();
+      std::this_thread::sleep_for(std::chrono::duration<double>(drag_(entries_[open_].name, seconds)));
+      now = Clock::now();
+    }
+    entries_[open_].seconds += std::chrono::duration<double>(now - since_).count();
+  }
   since_ = now;
 }
 

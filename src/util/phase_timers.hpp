@@ -5,7 +5,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace minisp {
@@ -38,6 +40,11 @@ class PhaseTimers {
 
   /// Phases in the order in which they were first opened.
   const std::vector<Entry>& entries() const { return entries_; }
+  /// A rank that is slow on purpose: after each stretch of a phase it sleeps drag(phase, seconds of the
+  /// stretch) seconds, which count as the phase's.
+  using Drag = std::function<double(const std::string& phase, double seconds)>;
+  void set_drag(Drag drag) { drag_ = std::move(drag); }
+
   /// Sum over the phases.
   double total() const;
   /// Sets every time and count to zero and keeps the names.
@@ -50,6 +57,7 @@ class PhaseTimers {
   std::vector<Entry> entries_;
   int open_ = -1;  // index of the innermost open phase
   Clock::time_point since_{};
+  Drag drag_;
 };
 
 }  // namespace minisp

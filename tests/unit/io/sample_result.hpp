@@ -42,7 +42,17 @@ inline Sample make_sample(std::size_t steps = 2) {
     r.metrics.learning_rate.push_back(0.1);
   }
   r.phases = {{"attention", {1.0, 3.0}}, {"all_to_all/forward", {0.5, 0.25}}};
-  r.traffic = {{"all_to_all", "attention", {8, 8}, {100, 50}, {0, 50}, {100, 100}, {0.1, 0.2}}};
+  r.traffic = {{"all_to_all",
+                "attention",
+                {8, 8},
+                {100, 50},
+                {0, 50},
+                {100, 100},
+                {0.1, 0.2},
+                {0, 0.01},
+                {0.06, 0.04},
+                {0.04, 0.15}}};
+  r.arrivals = {{0, 5}, {0, 1e-6}, {0, 2e-6}, {0.09, 0.01}};
   r.memory = {{1000, 1000}, {990, 1010}};
   r.figure_of_merit = {800, 1e9, 4e9, 0.25, 0.125};
   r.verdict = {true, {}, {{"gradients of the twin", 1e-14, 1e-12, true}}};
