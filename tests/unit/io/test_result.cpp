@@ -63,6 +63,14 @@ TEST(Result, EverythingIsStoredWithUnits) {
   EXPECT_THAT(read_doubles(f, "/timers/all_to_all/forward/per_rank"), ElementsAre(0.5, 0.25));
   EXPECT_THAT(read_integers(f, "/comm/all_to_all/attention/bytes_off_node"), ElementsAre(0, 50));
   EXPECT_THAT(read_integers(f, "/comm/all_to_all/attention/expected_bytes"), ElementsAre(100, 100));
+  EXPECT_THAT(read_doubles(f, "/comm/all_to_all/attention/seconds"), ElementsAre(0.1, 0.2));
+  EXPECT_THAT(read_doubles(f, "/comm/all_to_all/attention/own_seconds"), ElementsAre(0, 0.01));
+  EXPECT_THAT(read_doubles(f, "/comm/all_to_all/attention/wait_seconds"), ElementsAre(0.06, 0.04));
+  EXPECT_THAT(read_doubles(f, "/comm/all_to_all/attention/wire_seconds"), ElementsAre(0.04, 0.15));
+  EXPECT_THAT(read_doubles(f, "/arrivals/clock_offset"), ElementsAre(0, 5));
+  EXPECT_THAT(read_doubles(f, "/arrivals/clock_error"), ElementsAre(0, 2e-6));
+  EXPECT_THAT(read_doubles(f, "/arrivals/waited_for"), ElementsAre(0.09, 0.01));
+  EXPECT_EQ(read_attribute<std::string>(open_group(f, "/provenance").get(), "injected"), "");
   EXPECT_THAT(read_integers(f, "/memory/measured"), ElementsAre(990, 1010));
   EXPECT_EQ(read_attribute<double>(open_group(f, "/figure_of_merit").get(), "gemm_fraction"), 0.25);
   EXPECT_FALSE(read_attribute<bool>(open_group(f, "/verdict").get(), "valid"));

@@ -53,6 +53,17 @@ TEST(PhaseTimers, TimeBetweenPhasesIsNobodys) {
   EXPECT_LT(timers.total(), 0.080);
 }
 
+TEST(PhaseTimers, DragMakesItsPhaseLonger) {
+  PhaseTimers timers;
+  timers.set_drag([](const std::string& phase, double) { return phase == "slow" ? 0.02 : 0.0; });
+  {
+    auto outer = timers.phase("fast");
+    auto inner = timers.phase("slow");
+  }
+  EXPECT_LT(timers.entries()[0].seconds, timers.entries()[1].seconds);
+  EXPECT_GE(timers.entries()[1].seconds, 0.02);
+}
+
 TEST(PhaseTimers, ResetKeepsTheNames) {
   PhaseTimers timers;
   {
