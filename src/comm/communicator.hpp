@@ -28,9 +28,10 @@ enum class Staging {
 
 struct WorldOptions {
   Staging staging = Staging::probe;
-  std::optional<Delays>
-      delays;               ///< injected into every collective of all communicators of this world (for tests)
-  std::optional<int> node;  ///< node of this rank in place of what MPI tells (any number a node; for tests)
+  std::optional<Delays> delays =
+      {};  ///< injected into every collective of all communicators of this world (for tests)
+  std::optional<int> node =
+      {};  ///< node of this rank in place of what MPI tells (any number a node; for tests)
 };
 
 /// Move-only. Communicators that come from one world by split() share its ledger and topology, and live on
