@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/command_line.hpp"
 
+#include "bench/stop_request.hpp"
 #include "config/deck.hpp"
 #include "config/suggest.hpp"
 #include "io/provenance.hpp"
@@ -19,11 +20,14 @@ constexpr const char* footer = R"(Examples:
   mpirun -n 8 minisp run inputs/tiny.toml parallel.system=basp
   mpirun -n 8 minisp run inputs/tiny.toml parallel.system=ulysses train.steps=50 output.file=ulysses.h5
   minisp run inputs/llama-3.2-1b.toml --dry-run
+  mpirun -n 8 minisp run inputs/tiny.toml checkpoint.folder=saved checkpoint.every=100 --time-limit 00:25:00
+  mpirun -n 4 minisp run inputs/tiny.toml checkpoint.folder=saved --restart saved
   mpirun -n 4 minisp verify inputs/tiny.toml parallel.system=ulysses train.precision=fp64
   minisp verify --reference tests/reference/gpt2
   minisp compare ulysses.h5 basp.h5
 
-Exit codes: 0 finished and valid, 1 finished and INVALID, 2 wrong input, 3 wrong environment.)";
+Exit codes: 0 finished and valid, 1 finished and INVALID, 2 wrong input, 3 wrong environment,
+4 stopped early on a signal or at the time limit, with a checkpoint to go on from.)";
 
 constexpr const char* overrides_help = "Keys of the deck that take another value, for example model.layers=4";
 
@@ -40,6 +44,12 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   run->add_option("deck", line.run.deck, "TOML deck; inputs/ holds some");
   run->add_option("overrides", line.run.overrides, overrides_help);
   run->add_flag("--dry-run", line.run.dry_run, "Check the deck, print plan, parameters and memory, and stop");
+  run->add_option("--restart", line.run.restart,
+                  "Go on from the newest checkpoint in this folder, or from this file");
+  std::string time_limit;
+  run->add_option("--time-limit", time_limit,
+                  "Seconds or HH:MM:SS after which the run saves a checkpoint and stops (exit code 4), as it "
+                  "does on SIGTERM and SIGUSR1");
   bool keys = false;
   run->add_flag("--keys", keys, "List every key of a deck with type, range, default and meaning, and stop");
 
@@ -81,6 +91,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     return line;
   }
   if (*run) line.command = Command::run;
+  if (!time_limit.empty()) line.run.time_limit = parse_time_limit(time_limit);
   if (*run && line.run.deck.empty())
     throw input_error("no deck is named", "command line", "Name one: minisp run inputs/tiny.toml");
   if (*compare) line.command = Command::compare;

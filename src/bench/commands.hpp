@@ -7,16 +7,19 @@
 #include "comm/communicator.hpp"
 #include "util/error.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace minisp::bench {
 
-/// `minisp run DECK [key=value ...]`
+/// `minisp run DECK [key=value ...] [--restart FOLDER] [--time-limit TIME]`
 struct RunOptions {
   std::string deck;
   std::vector<std::string> overrides;
   bool dry_run = false;                   ///< check the deck, print the plan and the memory a rank, and stop
+  std::string restart;                    ///< checkpoint, or the folder whose newest one it is; empty: none
+  std::optional<double> time_limit;       ///< seconds after which to save and stop
   std::vector<std::string> command_line;  ///< for provenance
 };
 ExitCode run_command(const comm::Communicator& world, const RunOptions& options);

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bench/arrivals.hpp"
+#include "bench/checkpoints.hpp"
 #include "bench/commands.hpp"
 #include "bench/injection.hpp"
 #include "bench/judge.hpp"
@@ -34,6 +35,9 @@ using config::Config;
 
 /// What the timed steps left on this rank.
 struct Measurements {
+  Index first_step = 0;                  // of this run; more than 0 after a restart
+  Index warmup_steps = 0;                // of this run
+  std::string stopped;                   // why it ended before the last step; empty: it did not
   std::vector<train::StepResult> steps;  // warm-up steps first
   std::vector<double> unattributed;      // share of each timed step in no phase
   std::vector<PhaseTimers::Entry> phases;
@@ -59,40 +63,50 @@ void announce(const Communicator& world, const Config& config, const parallel::P
                   fmt::join(topology.host_of_node, ", "), describe(memory)));
 }
 
-/// Warm-up and timed steps; traffic, phases and memory are those of the timed ones.
+/// Warm-up and timed steps; traffic, phases and memory are those of the timed ones. After a restart the steps
+/// that are left, of which as many as else, but for the last, warm up.
 template <class T>
 Measurements train_steps(const Communicator& world, const Config& config, train::Trainer<T>& trainer,
-                         PhaseTimers& timers, Tensors<T>& tensors, std::size_t memory_before) {
+                         PhaseTimers& timers, Tensors<T>& tensors, Checkpoints& checkpoints,
+                         std::size_t memory_before) {
   Measurements m;
   const auto& t = config.train;
   const Index tokens = t.batch * t.sequence_length * t.accumulation;
-  Progress progress(world.rank() == 0, t.warmup_steps + t.steps);
+  const Index total = t.warmup_steps + t.steps;
+  m.first_step = trainer.steps_done();
+  m.warmup_steps = std::min(t.warmup_steps, total - m.first_step - 1);
+  const Index first_timed = m.first_step + m.warmup_steps;
+  Progress progress(world.rank() == 0, total);
   std::size_t memory_after_first = 0, memory_peak = 0;
-  for (Index step = 0; step < t.warmup_steps + t.steps; ++step) {
-    if (step == t.warmup_steps) {
-      Index calls = 0;
-      for (const auto& line : trainer.expected_traffic(t.steps)) calls += line.calls;
+  for (Index step = m.first_step; step < total && m.stopped.empty(); ++step) {
+    const bool last = step + 1 == total;
+    if (step == first_timed) {
+      Index calls = total - first_timed;  // one a step for the agreement on stopping
+      for (const auto& line : trainer.expected_traffic(total - first_timed)) calls += line.calls;
       m.arrivals.start(world, calls);
       comm::barrier(world);
       world.ledger().reset();
       timers.reset();
     }
-    if (step + 1 == t.warmup_steps + t.steps) {
+    if (last) {
       memory_peak = MemoryTracker::peak();  // what is shown to the user is not the step's need
       tensors.capture(trainer, timers);
       MemoryTracker::reset_peak();
     }
     const double attributed_before = timers.total();
     m.steps.push_back(trainer.step());
-    if (step >= t.warmup_steps)
+    if (step >= first_timed)
       m.unattributed.push_back(1 - (timers.total() - attributed_before) / m.steps.back().seconds);
-    if (step == t.warmup_steps) memory_after_first = MemoryTracker::current();
-    progress.show(step, m.steps.back(), tokens, step < t.warmup_steps ? "  (warm-up)" : "");
+    if (step == first_timed) memory_after_first = MemoryTracker::current();
+    progress.show(step, m.steps.back(), tokens, step < first_timed ? "  (warm-up)" : "");
+    m.stopped = checkpoints.after_step(trainer, timers, last);
   }
   m.phases = timers.entries();
   m.ledger = world.ledger();
   m.arrivals.stop(world);
-  m.expected_traffic = trainer.expected_traffic(t.steps);
+  const Index timed = total - first_timed;
+  m.expected_traffic = trainer.expected_traffic(timed);
+  for (auto& line : checkpoints.expected_traffic(timed)) m.expected_traffic.push_back(std::move(line));
   m.traffic_differences = parallel::compare(m.ledger, m.expected_traffic);
   m.visible_pairs = trainer.visible_pairs();
   m.memory_peak = std::max(memory_peak, MemoryTracker::peak()) - memory_before;
@@ -101,15 +115,14 @@ Measurements train_steps(const Communicator& world, const Config& config, train:
   return m;
 }
 
-io::StepMetrics gather_metrics(const Communicator& world, const Config& config,
-                               const std::vector<train::StepResult>& steps) {
+io::StepMetrics gather_metrics(const Communicator& world, const Config& config, const Measurements& m) {
   io::StepMetrics metrics;
-  metrics.warmup_steps = config.train.warmup_steps;
+  metrics.warmup_steps = m.warmup_steps;
   const double tokens =
       static_cast<double>(config.train.batch * config.train.sequence_length * config.train.accumulation);
-  for (const auto& step : steps) {
+  for (const auto& step : m.steps) {
     const double seconds = comm::maximum(world, step.seconds);
-    metrics.step.push_back(static_cast<Index>(metrics.step.size()));
+    metrics.step.push_back(m.first_step + static_cast<Index>(metrics.step.size()));
     metrics.loss.push_back(step.loss);
     metrics.grad_norm.push_back(step.gradient_norm);
     metrics.seconds.push_back(seconds);
@@ -151,7 +164,7 @@ io::FigureOfMerit figure_of_merit(const Communicator& world, const Config& confi
   const Index tokens = t.batch * t.sequence_length * t.accumulation;
   const Index pairs = comm::sum(world, m.visible_pairs) / plan.sequence_degree;
   io::FigureOfMerit fom;
-  fom.median_step_seconds = train::median({metrics.seconds.begin() + t.warmup_steps, metrics.seconds.end()});
+  fom.median_step_seconds = train::median({metrics.seconds.begin() + m.warmup_steps, metrics.seconds.end()});
   fom.tokens_per_s = static_cast<double>(tokens) / fom.median_step_seconds;
   fom.model_flops_per_s = train::model_flops(config.model, tokens, pairs) / fom.median_step_seconds;
   fom.gemm_flops_per_s = comm::sum(world, gemm_rate);
@@ -193,7 +206,7 @@ io::RunResult describe_run(const Config& config, const parallel::Plan& plan, int
 /// A run from its plan to its verdict.
 template <class T>
 ExitCode run(const Communicator& world, const Config& config, const parallel::Plan& plan,
-             const RunOptions& options) {
+             const RunOptions& options, StopRequest::Clock::time_point run_start) {
   const auto predicted = train::Trainer<T>::predict_memory(config, plan, world.rank());
   announce(world, config, plan, predicted);
   const auto tokens = comm::collective_guard(world, [&] { return train::make_token_source(config); });
@@ -205,7 +218,12 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
     comm::collective_guard(world, [&] {
       if (world.rank() == 0) train::check_export_folder(config.export_to);
     });
+  const auto start = find_start(world, config, options.restart);
+  if (!start.file.empty())
+    say(world, fmt::format("restart  {}, after step {}\n", start.file, start.steps_done));
+  for (const auto& note : start.notes) say(world, "NOTE: " + note + "\n");
   if (options.dry_run) return ExitCode::valid;
+  Checkpoints checkpoints(world, config, start, run_start, options.time_limit);
 
   auto result = describe_run(config, plan, world.topology().nodes(),
                              io::gather_provenance(MPI_COMM_WORLD, options.command_line));
@@ -223,10 +241,17 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   timers.set_drag(drag_of(config.inject, world.rank()));
   const auto trainer = comm::collective_guard(
       world, [&] { return std::make_unique<train::Trainer<T>>(config, mesh, *tokens, timers); });
+  resume(world, start, *trainer);
   Tensors<T> tensors(config.output, mesh, config.train.accumulation);
-  const auto measured = train_steps(world, config, *trainer, timers, tensors, memory_before);
+  const auto measured = train_steps(world, config, *trainer, timers, tensors, checkpoints, memory_before);
+  if (!measured.stopped.empty()) {
+    say(world, fmt::format("STOPPED: by {}, after step {} of {}. Go on with --restart {}\n", measured.stopped,
+                           trainer->steps_done(), config.train.warmup_steps + config.train.steps,
+                           checkpoints.last_file()));
+    return ExitCode::stopped;
+  }
 
-  result.metrics = gather_metrics(world, config, measured.steps);
+  result.metrics = gather_metrics(world, config, measured);
   gather_phases_and_traffic(mesh, measured, result);
   result.memory = {comm::gather_scalar(world, predicted.total()),
                    comm::gather_scalar(world, static_cast<Index>(measured.memory_peak))};
@@ -235,6 +260,8 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   evidence.self_check = self_check;
   result.verdict = judge(evidence, result);
 
+  if (const auto summary = checkpoints.summary(); !summary.empty())
+    say(world, "CHECKPOINTS: " + summary + "\n");
   if (world.rank() == 0) print_report(std::cout, result);
   if (!config.output.file.empty()) {
     io::OutputFile file(MPI_COMM_WORLD, config.output.file, config.output.overwrite);
@@ -253,6 +280,7 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
 }  // namespace
 
 ExitCode run_command(const Communicator& world, const RunOptions& options) {
+  const auto run_start = StopRequest::Clock::now();
   const Config config =
       comm::collective_guard(world, [&] { return config::load_config(options.deck, options.overrides); });
   const auto plan = comm::collective_guard(world, [&] {
@@ -261,8 +289,8 @@ ExitCode run_command(const Communicator& world, const RunOptions& options) {
                                config.train.sequence_length);
   });
   return train::with_precision(config.train.precision, [&]<class T>() {
-    if (config.inject.link_rank < 0) return run<T>(world, config, plan, options);
-    return run<T>(world.with_slow_link(slow_link_of(config.inject)), config, plan, options);
+    if (config.inject.link_rank < 0) return run<T>(world, config, plan, options, run_start);
+    return run<T>(world.with_slow_link(slow_link_of(config.inject)), config, plan, options, run_start);
   });
 }
 

@@ -94,6 +94,12 @@ struct InjectConfig {
   bool any() const { return slow_rank >= 0 || link_rank >= 0; }
 };
 
+struct CheckpointConfig {
+  std::string folder;      ///< empty: none are written
+  std::int64_t every = 0;  ///< steps; 0: after the last one, on a signal and at the time limit only
+  std::int64_t keep = 2;   ///< newest ones that stay
+};
+
 struct Config {
   std::string deck_file;               ///< as given on the command line
   std::string deck_text;               ///< the whole deck, for provenance
@@ -109,6 +115,7 @@ struct Config {
   OutputConfig output;
   ExportConfig export_to;
   InjectConfig inject;
+  CheckpointConfig checkpoint;
 };
 
 const char* to_string(System system);

@@ -120,6 +120,9 @@ void check_run(const Config& config, const Where& where) {
   if (!config.export_to.folder.empty() && !exported_family(config.model))
     throw input_error("no class of Transformers has both biases on q, k and v and norms of their heads",
                       where("export.folder"), "Switch model.qkv_bias or model.qk_norm off, or leave it out");
+  if (config.checkpoint.every > 0 && config.checkpoint.folder.empty())
+    throw input_error("there is no folder to write to", where("checkpoint.every"),
+                      "Set checkpoint.folder, for instance to checkpoints");
 }
 
 void check_inject(const InjectConfig& inject, const Where& where) {

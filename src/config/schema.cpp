@@ -390,6 +390,13 @@ void add_run(std::vector<Key>& keys) {
                         "replace a model that is in the folder"));
   keys.push_back(member("export.type", &Config::export_to, &E::type, "", any,
                         "type of the numbers there; stored: as they are trained"));
+  using C = CheckpointConfig;
+  keys.push_back(member("checkpoint.folder", &Config::checkpoint, &C::folder, "", any,
+                        "where the training's state is saved, made where it is missing; empty: nowhere"));
+  keys.push_back(member("checkpoint.every", &Config::checkpoint, &C::every, "steps", not_negative,
+                        "save after so many steps; 0: only at the end, on a signal and at the time limit"));
+  keys.push_back(member("checkpoint.keep", &Config::checkpoint, &C::keep, "", at_least(1),
+                        "newest checkpoints that stay in the folder"));
 }
 
 void add_inject(std::vector<Key>& keys) {
@@ -433,7 +440,7 @@ const Key* find_key(const std::string& name) {
 
 const std::vector<std::string>& table_names() {
   static const std::vector<std::string> names{"model",  "data",   "train",  "parallel",
-                                              "verify", "output", "export", "inject"};
+                                              "verify", "output", "export", "checkpoint", "inject"};
   return names;
 }
 

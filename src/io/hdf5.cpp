@@ -88,6 +88,8 @@ H5Dataset create(hid_t location, const std::string& path, hid_t type, const Shap
   // Every element is written; text of variable length needs its fill value all the same.
   if (H5Tget_class(type) != H5T_STRING)
     checked(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), "cannot set the fill time", path);
+  // The same content is the same file, whenever it is written.
+  checked(H5Pset_obj_track_times(creation.get(), false), "cannot leave out the time", path);
   const auto space = space_of(shape);
   return H5Dataset(
       checked(H5Dcreate2(location, path.c_str(), type, space.get(), links.get(), creation.get(), H5P_DEFAULT),
@@ -430,14 +432,18 @@ void select(hid_t space, const Slab& slab) {
             "cannot select a part of the dataset", "");
 }
 
-std::vector<double> read_doubles(hid_t dataset, const Slab& slab) {
+template <class T>
+void read_slab(hid_t dataset, const Slab& slab, T* out) {
   const H5Space file_space(checked(H5Dget_space(dataset), "cannot tell the shape", location_name(dataset)));
   select(file_space.get(), slab);
   const auto memory_space = space_of(slab.count);
+  checked(H5Dread(dataset, hdf5_type<T>(), memory_space.get(), file_space.get(), H5P_DEFAULT, out),
+          "cannot read the dataset", location_name(dataset));
+}
+
+std::vector<double> read_doubles(hid_t dataset, const Slab& slab) {
   std::vector<double> values(static_cast<std::size_t>(elements_of(slab.count)));
-  checked(
-      H5Dread(dataset, H5T_NATIVE_DOUBLE, memory_space.get(), file_space.get(), H5P_DEFAULT, values.data()),
-      "cannot read the dataset", location_name(dataset));
+  read_slab(dataset, slab, values.data());
   return values;
 }
 
@@ -472,7 +478,8 @@ MINISP_INSTANTIATE_ATTRIBUTE(std::vector<std::string>)
 #define MINISP_INSTANTIATE_DATASET(T)                                                                   \
   template H5Dataset create_dataset<T>(hid_t, const std::string&, const Shape&);                        \
   template void write_dataset<T>(hid_t, const std::string&, const Shape&, const T*, const std::string&, \
-                                 const std::string&);
+                                 const std::string&);                                                   \
+  template void read_slab<T>(hid_t, const Slab&, T*);
 MINISP_INSTANTIATE_DATASET(double)
 MINISP_INSTANTIATE_DATASET(float)
 MINISP_INSTANTIATE_DATASET(std::int64_t)

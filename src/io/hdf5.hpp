@@ -135,6 +135,9 @@ Shape shape_of(hid_t dataset);
 /// A numeric dataset, whole or in part, row-major; any stored number type converts.
 std::vector<double> read_doubles(hid_t location, const std::string& path);
 std::vector<double> read_doubles(hid_t dataset, const Slab& slab);
+/// out (elements_of(slab.count) values) = the part, in its type or any other.
+template <class T>
+void read_slab(hid_t dataset, const Slab& slab, T* out);
 /// Selects a slab in a dataspace of an array.
 void select(hid_t space, const Slab& slab);
 std::vector<std::int64_t> read_integers(hid_t location, const std::string& path);

@@ -3,6 +3,7 @@
 #include "io/output_file.hpp"
 
 #include "io/disk.hpp"
+#include "io/seal.hpp"
 #include "util/error.hpp"
 
 #include <algorithm>
@@ -75,30 +76,30 @@ void check_slabs(MPI_Comm comm, const std::string& where, const Shape& shape,
 
 }  // namespace
 
-void check_output_path(const std::string& path, bool overwrite) {
+void check_output_path(const std::string& path, const OutputOptions& options) {
   namespace fs = std::filesystem;
   const auto folder = folder_of(path);
   std::error_code ignored;
   if (fs::is_directory(path, ignored))
-    throw input_error("is a folder", path, "Give a file name in output.file");
-  if (fs::exists(path, ignored) && !overwrite) throw output_exists(path);
+    throw input_error("is a folder", path, "Give a file name in " + options.key);
+  if (fs::exists(path, ignored) && !options.overwrite) throw output_exists(path);
   if (!fs::is_directory(folder, ignored))
-    throw input_error("the folder " + folder + " does not exist", path, "Make it, or change output.file");
+    throw input_error("the folder " + folder + " does not exist", path, "Make it, or change " + options.key);
   // Permissions, read-only file systems and quotas are best asked by trying.
   const auto partial = path + ".partial";
   const bool was_there = fs::exists(partial, ignored);
   const Descriptor file(open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
   if (file.id < 0)
     throw input_error("cannot be written in the folder " + folder + " (" + system_message() + ")", path,
-                      "Change output.file, or the folder's permissions");
+                      "Change " + options.key + ", or the folder's permissions");
   if (!was_there) unlink(partial.c_str());
 }
 
-OutputFile::OutputFile(MPI_Comm comm, const std::string& path, bool overwrite)
-    : comm_(comm), path_(path), partial_(path + ".partial"), overwrite_(overwrite) {
+OutputFile::OutputFile(MPI_Comm comm, const std::string& path, OutputOptions options)
+    : comm_(comm), path_(path), partial_(path + ".partial"), options_(std::move(options)) {
   MPI_Comm_rank(comm_, &rank_);
   together([&] {
-    if (rank_ == 0) check_output_path(path_, overwrite_);
+    if (rank_ == 0) check_output_path(path_, options_);
   });
   open_in_parallel(true);
 }
@@ -137,7 +138,12 @@ void OutputFile::open_in_parallel(bool create) {
     const H5Properties access(checked(H5Pcreate(H5P_FILE_ACCESS), "cannot make file properties", path_));
     checked(H5Pset_fapl_mpio(access.get(), comm_, MPI_INFO_NULL), "cannot use MPI-IO", path_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    file_ = H5File(checked(create ? H5Fcreate(partial_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())
+    const H5Properties creation(checked(H5Pcreate(H5P_FILE_CREATE), "cannot make file properties", path_));
+    if (options_.sealed) {
+      checked(H5Pset_userblock(creation.get(), seal_bytes), "cannot leave room for the seal", path_);
+      checked(H5Pset_alignment(access.get(), 0, 8), "cannot align the arrays", path_);  // words of the seal
+    }
+    file_ = H5File(checked(create ? H5Fcreate(partial_.c_str(), H5F_ACC_TRUNC, creation.get(), access.get())
                                   : H5Fopen(partial_.c_str(), H5F_ACC_RDWR, access.get()),
                            "cannot open the file with MPI-IO", partial_));
   });
@@ -165,7 +171,7 @@ void OutputFile::reserve(std::uint64_t bytes) {
     if (code != 0)
       throw environment_error("no room for the result: " + std::to_string(bytes) +
                                   " more bytes are needed (" + std::strerror(code) + ")",
-                              path_, "Free space on this disk, raise the limit, or change output.file");
+                              path_, "Free space on this disk, raise the limit, or change " + options_.key);
   });
 }
 
@@ -178,7 +184,10 @@ void OutputFile::write_global(const std::string& name, const Shape& shape, const
   reserve(static_cast<std::uint64_t>(elements_of(shape)) * sizeof(T) + bytes_around_array);
 
   H5Dataset dataset;
-  together([&] { dataset = create_dataset<T>(file_.get(), name, shape); });
+  together([&] {
+    dataset = create_dataset<T>(file_.get(), name, shape);
+    if (options_.sealed) add_to_checksum(dataset, shape, slabs, data, sizeof(T));
+  });
 
   std::vector<Slab> pieces;
   for (const auto& slab : slabs)
@@ -215,6 +224,47 @@ void OutputFile::write_global(const std::string& name, const Shape& shape, const
   descriptions_.push_back({name, units, description});
 }
 
+void OutputFile::add_to_checksum(const H5Dataset& dataset, const Shape& shape, const std::vector<Slab>& slabs,
+                                 const void* data, std::int64_t element_bytes) {
+  const std::int64_t bytes = elements_of(shape) * element_bytes;
+  if (bytes == 0) return;
+  const haddr_t offset = H5Dget_offset(dataset.get());
+  if (offset == HADDR_UNDEF || offset % 4 != 0)
+    throw environment_error("HDF5 does not tell where an array lies, or it lies askew",
+                            location_name(dataset.get()), "This is an error in miniSP: please report it");
+  const auto begin = static_cast<std::int64_t>(offset);
+  arrays_[begin] = begin + bytes;
+  const auto* next = static_cast<const char*>(data);
+  for (const auto& slab : slabs) {
+    if (elements_of(slab.count) == 0) continue;
+    std::int64_t run = 1;  // elements that lie together in the file
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      run *= slab.count[axis];
+      if (slab.count[axis] != shape[axis]) break;
+    }
+    for (const auto& piece : pieces_of(slab, run)) {
+      std::int64_t element = 0;
+      for (std::size_t axis = 0; axis < shape.size(); ++axis)
+        element = element * shape[axis] + piece.start[axis];
+      const auto size = static_cast<std::size_t>(run * element_bytes);
+      checksum_ += sum_of_words(begin + element * element_bytes, next, size);
+      next += size;
+    }
+  }
+}
+
+/// The checksum of what lies around the global arrays, read back.
+std::uint64_t OutputFile::sum_of_the_rest() const {
+  const ByteFile file(partial_, "Check the disk");
+  std::uint64_t sum = 0;
+  std::int64_t begin = seal_bytes;
+  for (const auto& [array_begin, array_end] : arrays_) {
+    sum += sum_of_words(file, begin, array_begin);
+    begin = array_end;
+  }
+  return sum + sum_of_words(file, begin, file.size());
+}
+
 void OutputFile::write_on_root(std::uint64_t bytes, const std::function<void(hid_t)>& write) {
   close_in_parallel();
   reserve(bytes + bytes_around_array);
@@ -238,13 +288,16 @@ void OutputFile::commit() {
     for (const auto& [name, units, text] : descriptions_)
       describe(open_dataset(file, name).get(), units, text);
   });
+  std::uint64_t checksum = 0;
+  MPI_Reduce(&checksum_, &checksum, 1, MPI_UINT64_T, MPI_SUM, 0, comm_);
   together([&] {
     if (rank_ != 0) return;
     std::error_code code;
     const auto size = std::filesystem::file_size(partial_, code);
     if (!code) std::filesystem::resize_file(partial_, size, code);  // frees the reserved rest
+    if (options_.sealed) write_seal(partial_, checksum + sum_of_the_rest());
     sync(partial_, O_WRONLY);
-    if (!overwrite_ && std::filesystem::exists(path_)) {
+    if (!options_.overwrite && std::filesystem::exists(path_)) {
       keep_partial_ = true;
       throw input_error("has appeared during the run", path_, "The result was kept as " + partial_);
     }

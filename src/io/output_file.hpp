@@ -8,16 +8,27 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace minisp::io {
 
-/// Throws Error (bad_input) when `path` cannot become a result file: it exists and `overwrite` is false, it
-/// is a folder, or its folder is missing or cannot be written. Not collective; call it before the run, so
+struct OutputOptions {
+  bool overwrite = false;
+  bool sealed = false;              ///< with a checksum over all of it (io/seal.hpp)
+  std::string key = "output.file";  ///< of the deck, which named the file; for messages
+};
+
+/// Throws Error (bad_input) when `path` cannot become an output file: it exists and is not to be overwritten,
+/// it is a folder, or its folder is missing or cannot be written. Not collective; call it before the run, so
 /// that hours of work do not end in this error.
-void check_output_path(const std::string& path, bool overwrite);
+void check_output_path(const std::string& path, const OutputOptions& options);
+inline void check_output_path(const std::string& path, bool overwrite) {
+  check_output_path(path, OutputOptions{.overwrite = overwrite});
+}
 
 /// Written as PATH.partial, renamed to PATH by commit(). Until then a file at PATH stays as it is; without
 /// commit() the destructor removes the partial file. All members are collective over the communicator, and
@@ -26,7 +37,9 @@ void check_output_path(const std::string& path, bool overwrite);
 class OutputFile {
  public:
   /// The communicator must outlive the object.
-  OutputFile(MPI_Comm comm, const std::string& path, bool overwrite);
+  OutputFile(MPI_Comm comm, const std::string& path, OutputOptions options);
+  OutputFile(MPI_Comm comm, const std::string& path, bool overwrite)
+      : OutputFile(comm, path, OutputOptions{.overwrite = overwrite}) {}
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -57,16 +70,23 @@ class OutputFile {
   void open_in_parallel(bool create);
   void close_in_parallel();
   void reserve(std::uint64_t bytes);
+  void add_to_checksum(const H5Dataset& dataset, const Shape& shape, const std::vector<Slab>& slabs,
+                       const void* data, std::int64_t element_bytes);
+  std::uint64_t sum_of_the_rest() const;
   void together(const std::function<void()>& work);
 
   MPI_Comm comm_;
   int rank_ = 0;
   std::string path_, partial_;
-  bool overwrite_ = false;
+  OutputOptions options_;
   bool keep_partial_ = false;
   bool failed_together_ = false;
   H5File file_;                            // open while all ranks write
   std::vector<Description> descriptions_;  // of global arrays; written by rank 0 at the end
+  // Sealed files: the checksum of what this rank has written to global arrays, taken in memory, so that a
+  // write that goes wrong unnoticed is found too; and where in the file these arrays lie (offset, end).
+  std::uint64_t checksum_ = 0;
+  std::map<std::int64_t, std::int64_t> arrays_;
 };
 
 }  // namespace minisp::io

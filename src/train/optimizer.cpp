@@ -120,6 +120,13 @@ void Optimizer<T>::update(const Exec& exec, const Vector<Accumulate<T>>& master,
                    Kokkos::subview(second_moment_, part), scalars);
 }
 
+template <class T>
+std::vector<typename Optimizer<T>::Moment> Optimizer<T>::moments() const {
+  if (train_.optimizer != config::OptimizerKind::adamw) return {};
+  return {{"first_moment", "AdamW's mean of the gradient", first_moment_},
+          {"second_moment", "AdamW's mean of the gradient's square", second_moment_}};
+}
+
 #define MINISP_INSTANTIATE(T, G)                                                                     \
   template void Optimizer<T>::update<G>(const Exec&, const Vector<Accumulate<T>>&, const Vector<T>&, \
                                         const Vector<const G>&, Index);

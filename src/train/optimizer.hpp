@@ -7,6 +7,9 @@
 #include "math/precision.hpp"
 #include "util/views.hpp"
 
+#include <string>
+#include <vector>
+
 namespace minisp::train {
 
 /// Factor that clips a gradient of this norm: clip / (norm + 1e-6), at most 1, as torch's clip_grad_norm_ has
@@ -33,6 +36,15 @@ class Optimizer {
   template <class G>
   void update(const Exec& exec, const Vector<Accumulate<T>>& master, const Vector<T>& weights,
               const Vector<const G>& gradients, Index state);
+
+  /// What there is one number of per element of state; empty for SGD.
+  struct Moment {
+    std::string name, description;
+    Vector<Accumulate<T>> values;
+  };
+  std::vector<Moment> moments() const;
+  /// Goes on as if it had taken so many steps.
+  void resume(Index steps_taken) { steps_taken_ = steps_taken; }
 
  private:
   config::TrainConfig train_;

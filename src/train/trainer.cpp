@@ -143,6 +143,31 @@ StepResult Trainer<T>::step() {
 }
 
 template <class T>
+std::vector<State<Accumulate<T>>> Trainer<T>::states() const {
+  State<Accumulate<T>> weights{
+      "weights", "Weights after the step; in mixed precision the master weights", {}};
+  for (const auto& piece : store_.pieces()) weights.parts.push_back({piece.first, piece.master});
+  std::vector<State<Accumulate<T>>> states{weights};
+  for (const auto& moment : optimizer_.moments()) {
+    State<Accumulate<T>> state{moment.name, moment.description, {}};
+    for (const auto& piece : store_.pieces()) {
+      const auto range = Kokkos::make_pair(piece.state, piece.state + Index(piece.master.extent(0)));
+      state.parts.push_back({piece.first, Kokkos::subview(moment.values, range)});
+    }
+    states.push_back(state);
+  }
+  return states;
+}
+
+template <class T>
+void Trainer<T>::resume(Index steps_done) {
+  steps_done_ = steps_done;
+  optimizer_.resume(steps_done);
+  store_.round_weights(Exec());
+  store_.publish_weights(Exec());
+}
+
+template <class T>
 Matrix<const T> Trainer<T>::forward(const std::vector<std::int32_t>& group_rows) {
   const Exec exec;
   auto& batch = micro_batches_.front();

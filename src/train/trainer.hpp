@@ -13,6 +13,7 @@
 #include "parallel/parameter_store.hpp"
 #include "parallel/ulysses_attend.hpp"
 #include "parallel/volume.hpp"
+#include "train/checkpoint.hpp"
 #include "train/optimizer.hpp"
 #include "train/token_source.hpp"
 #include "util/phase_timers.hpp"
@@ -69,6 +70,18 @@ class Trainer {
 
   /// What `steps` calls of step() enter in this rank's ledger.
   std::vector<parallel::ExpectedTraffic> expected_traffic(Index steps) const;
+
+  /// Steps since the beginning of the training; where in the data the next one begins follows from it.
+  Index steps_done() const { return steps_done_; }
+  /// All that a training that goes on elsewhere needs beside steps_done(): weights, and the optimizer's
+  /// moments.
+  std::vector<State<Accumulate<T>>> states() const;
+  /// Writes them to `path` (save_checkpoint()). Collective; `comm` has the mesh's ranks.
+  Index save(MPI_Comm comm, io::CheckpointHeader header, const std::string& path) const {
+    return save_checkpoint(comm, mesh_, layout_, states(), std::move(header), path);
+  }
+  /// Goes on after step `steps_done`, once states() have been filled from a checkpoint. Collective.
+  void resume(Index steps_done);
 
   const model::ParameterLayout& layout() const { return layout_; }
   /// The whole flat buffers, in the layout's order; collective. Copies where parameters are sharded.

@@ -14,6 +14,7 @@ enum class ExitCode : int {
   invalid = 1,      ///< finished, but the result is INVALID
   bad_input = 2,    ///< deck, command line or file: the user can mend it
   environment = 3,  ///< device, memory, MPI, disk: the machine has to be mended
+  stopped = 4,      ///< ended early on a signal or at the time limit, with a checkpoint to go on from
 };
 
 /// Where is a file with its line and key as far as they are known ("inputs/tiny.toml:12: model.layers"),
