@@ -75,7 +75,7 @@ TensorComparison compare_series(const std::string& name, const ResultContents& a
   TensorComparison result;
   double worst = -1;
   for (std::size_t i = 0; i < values_a.size(); ++i) {
-    const auto step = static_cast<std::int64_t>(i);
+    const auto step = a.first_step + static_cast<std::int64_t>(i);
     auto here = compare_values(name, tensor.kind, {1}, {values_a[i]}, {values_b[i]}, tolerance_after(step));
     here.worst = {step};
     const double share = here.relative_error == 0 ? 0 : here.relative_error / here.tolerance;
@@ -251,6 +251,13 @@ ComparisonReport compare_files(const std::string& path_a, const std::string& pat
   if (b.is_reference) add_reference_tensors(b, a);
 
   ComparisonReport report;
+  if (!a.is_reference && !b.is_reference && a.first_step != b.first_step) {
+    const auto first = std::max(a.first_step, b.first_step);
+    report.notes.push_back("losses and norms from step " + std::to_string(first) +
+                           " on, where the restarted run begins");
+    drop_steps_before(a, first);
+    drop_steps_before(b, first);
+  }
   report.file_a = path_a;
   report.file_b = path_b;
   report.title_a = a.title;

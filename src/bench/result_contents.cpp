@@ -50,7 +50,9 @@ void read_result(ResultContents& contents) {
   contents.optimizer = io::read_attribute<std::string>(file, "optimizer");
   add_dataset(contents, "metrics/loss", TensorKind::loss, "/metrics/loss");
   add_dataset(contents, "metrics/grad_norm", TensorKind::gradient_norm, "/metrics/grad_norm");
-  contents.steps = io::elements_of(contents.tensors["metrics/loss"].shape);
+  const auto steps = io::read_integers(file, "/metrics/step");
+  contents.first_step = steps.empty() ? 0 : steps.front();
+  contents.steps = contents.first_step + io::elements_of(contents.tensors["metrics/loss"].shape);
   if (io::exists(file, "/logits")) add_dataset(contents, "logits", TensorKind::logits, "/logits");
   add_group(contents, "/activations", "activations", TensorKind::activation);
   add_group(contents, "/gradients", "gradients", TensorKind::gradient);
@@ -95,6 +97,18 @@ ResultContents open_contents(const std::string& path) {
                       "Give a file that `minisp run` wrote, or a reference.h5");
   }
   return contents;
+}
+
+void drop_steps_before(ResultContents& contents, std::int64_t first_step) {
+  if (first_step <= contents.first_step) return;
+  for (const char* name : {"metrics/loss", "metrics/grad_norm"}) {
+    const auto& tensor = contents.tensors.at(name);
+    auto values = tensor.read(contents.file.get(), {{0}, tensor.shape});
+    const auto dropped = std::min(first_step - contents.first_step, static_cast<std::int64_t>(values.size()));
+    values.erase(values.begin(), values.begin() + dropped);
+    add_values(contents, name, tensor.kind, std::move(values));
+  }
+  contents.first_step = first_step;
 }
 
 void add_reference_tensors(ResultContents& reference, const ResultContents& run) {

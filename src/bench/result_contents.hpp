@@ -28,9 +28,10 @@ struct ResultContents {
   io::H5File file;
   bool is_reference = false;
   std::string precision = "fp64";
-  std::string optimizer;   ///< empty for a reference
-  std::int64_t steps = 0;  ///< of the run, warm-up included
-  std::string title;       ///< decomposition, ranks, precision in a few words
+  std::string optimizer;        ///< empty for a reference
+  std::int64_t steps = 0;       ///< since the beginning of the training, warm-up included
+  std::int64_t first_step = 0;  ///< of the run: 0, or after a restart the number of those done before
+  std::string title;            ///< decomposition, ranks, precision in a few words
   std::map<std::string, std::string> settings;
   std::optional<double> tokens_per_s;
   std::optional<std::string> invalid;  ///< the first reason, where the file's own verdict is INVALID
@@ -41,6 +42,9 @@ struct ResultContents {
 /// Opens a result or a reference; of a reference only what does not depend on the run. Error (bad_input) when
 /// it is neither.
 ResultContents open_contents(const std::string& path);
+
+/// Leaves out the losses and gradient norms of earlier steps, which a run that was restarted later lacks.
+void drop_steps_before(ResultContents& contents, std::int64_t first_step);
 
 /// Adds the tensors of a reference that a run like `run` can be held against: after one step its loss,
 /// logits, activations and gradients; after five steps with the same optimizer its losses, norms and weights.

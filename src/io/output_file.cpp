@@ -163,6 +163,8 @@ void OutputFile::close_in_parallel() {
 void OutputFile::reserve(std::uint64_t bytes) {
   hsize_t end = 0;
   if (file_) H5Fget_filesize(file_.get(), &end);
+  // With a user block HDF5 1.10 tells 0. New arrays lie behind the last one, and so does what describes them.
+  if (!arrays_.empty()) end = std::max(end, static_cast<hsize_t>(arrays_.rbegin()->second));
   together([&] {
     std::error_code ignored;
     if (!file_) end = std::filesystem::file_size(partial_, ignored);

@@ -82,6 +82,7 @@ config::Config config_of(const comm::Communicator& world, OptimizerKind optimize
   config.train.clip = 0.5;
   config.train.learning_rate = 1e-2;
   config.train.learning_rate_warmup = 3;  // a schedule under way
+  config.train.dropout = 0.1;             // whose mask depends on the step
   config.data.end_of_document = 0;
   return config;
 }
@@ -122,19 +123,27 @@ TEST_P(RestartTest, GoesOnUnderEveryDecomposition) {
   }
 }
 
-/// The bits of fp32 survive, too.
-TEST_P(RestartTest, BitEqualInFp32) {
+template <class T>
+void expect_the_same_bits(OptimizerKind optimizer) {
   const auto world = comm::Communicator::world();
   const ScratchFolder folder;
-  auto config = config_of(world, GetParam());
+  auto config = config_of(world, optimizer);
   config.parallel = parallel::of(config::System::data_parallel);
   config.parallel.sharding = Sharding::zero3;
-  const auto whole = train<float>(world, MPI_COMM_WORLD, config, 0, steps, "", "");
-  train<float>(world, MPI_COMM_WORLD, config, 0, saved_after, "", folder / "a.h5");
+  const auto whole = train<T>(world, MPI_COMM_WORLD, config, 0, steps, "", "");
+  train<T>(world, MPI_COMM_WORLD, config, 0, saved_after, "", folder / "a.h5");
   comm::barrier(world);
-  const auto rest = train<float>(world, MPI_COMM_WORLD, config, saved_after, steps, folder / "a.h5", "");
+  const auto rest = train<T>(world, MPI_COMM_WORLD, config, saved_after, steps, folder / "a.h5", "");
   EXPECT_EQ(rest.losses, std::vector<double>(whole.losses.begin() + saved_after, whole.losses.end()));
   EXPECT_EQ(rest.weights, whole.weights);
+}
+
+TEST_P(RestartTest, BitEqualInFp32) {
+  expect_the_same_bits<float>(GetParam());
+}
+/// The master weights are what is saved.
+TEST_P(RestartTest, BitEqualInBf16) {
+  expect_the_same_bits<bfloat16>(GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, RestartTest, testing::Values(OptimizerKind::sgd, OptimizerKind::adamw),
