@@ -13,7 +13,9 @@ seconds_to_end=30
 # A model so small that a step is little beside its checkpoint, one after every step.
 saved=$scratch/saved
 sed -e 's/^batch = .*/batch = 4/; s/^sequence_length = .*/sequence_length = 24/; s/^steps = .*/steps = 1000000/' \
-  -e 's/^warmup_steps = .*/warmup_steps = 0/; /^system = /d; /^\[parallel\]/d' "$tiny" >"$scratch/deck.toml"
+  -e 's/^warmup_steps = .*/warmup_steps = 0\nprecision = "fp64"/; s/^layers = .*/layers = 1/; s/^hidden = .*/hidden = 48/' \
+  -e 's/^intermediate = .*/intermediate = 64/; s/^vocabulary = .*/vocabulary = 128/' \
+  -e '/^system = /d; /^\[parallel\]/d' "$tiny" >"$scratch/deck.toml"
 printf '[verify]\nenabled = false\n[checkpoint]\nfolder = "%s"\nevery = 1\n' "$saved" >>"$scratch/deck.toml"
 deck=("$scratch/deck.toml")
 ways=(parallel.sharding=none parallel.sharding=zero1 parallel.sharding=zero3)
@@ -36,25 +38,25 @@ for ((i = 0; i < kills; ++i)); do
   code=0
   # Most are killed somewhere in the steps, some while they start.
   if [[ $((RANDOM % 6)) -ne 0 ]]; then
-    for _ in {1..400}; do
+    for _ in {1..1500}; do
       if [[ $(newest) != "$before" ]]; then break; fi
       if ! kill -0 "$job" 2>/dev/null; then break; fi
-      sleep 0.05
+      sleep 0.02
     done
   fi
-  sleep "0.$(printf %03d $((RANDOM % 400)))"
+  sleep "0.$(printf %03d $((RANDOM % 300)))"
   pids=()
-  for _ in {1..100}; do
+  for _ in {1..500}; do
     mapfile -t pids < <(pgrep -f "^$MINISP run $scratch/deck.toml" || true)
     if [[ ${#pids[@]} -eq $ranks ]]; then break; fi
-    sleep 0.05
+    sleep 0.02
   done
   [[ ${#pids[@]} -eq $ranks ]] || { wait "$job" || code=$?; die "${#pids[@]} of $ranks ranks run"; }
   kill -KILL "${pids[RANDOM % ranks]}"
   killed_at=$(in_ms)
-  for _ in $(seq $((seconds_to_end * 20))); do
+  for _ in $(seq $((seconds_to_end * 50))); do
     if ! kill -0 "$job" 2>/dev/null; then break; fi
-    sleep 0.05
+    sleep 0.02
   done
   if kill -0 "$job" 2>/dev/null; then die "kill $i: the job hangs, $seconds_to_end s after a rank was killed"; fi
   took=$(($(in_ms) - killed_at))
@@ -82,7 +84,7 @@ for ((i = 0; i < kills; ++i)); do
 done
 [[ -n $(newest) ]] || die "no checkpoint was ever written"
 command=("last restart")
-expect_valid 2 run "${deck[@]}" --restart "$saved" "train.steps=$((10#$(newest | tr -dc 0-9 | sed 's/5$//') + 3))" \
+expect_valid 2 run "${deck[@]}" "${systems[0]}" --restart "$saved" "train.steps=$((10#$(newest | tr -dc 0-9 | sed 's/5$//') + 3))" \
   "checkpoint.folder=$scratch/end"
 echo "kill_test.sh: $kills kills, $went_on of them of runs that had saved more, $in_writing while a checkpoint was written," \
   "$none_yet before there was one; the slowest job took $slowest ms to end"

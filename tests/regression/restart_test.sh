@@ -56,28 +56,28 @@ expect_no_out '^step'
 
 # What must agree is refused by name, before a step; what may change is noted.
 again=("${deck[@]}" "${ulysses[@]}" --restart "$half")
-refuse 2 4 "$half/step-000004.h5: train.seed was 1 .* 2 now.*Set train.seed=1" run "${again[@]}" train.seed=2
-refuse 2 4 'model.layers was 2 .* 3 now' run "${again[@]}" model.layers=3
-refuse 2 4 'train.optimizer was "adamw"' run "${again[@]}" train.optimizer=sgd
+refuse 2 2 "$half/step-000004.h5: train.seed was 1 .* 2 now.*Set train.seed=1" run "${again[@]}" train.seed=2
+refuse 2 2 'model.layers was 2 .* 3 now' run "${again[@]}" model.layers=3
+refuse 2 2 'train.optimizer was "adamw"' run "${again[@]}" train.optimizer=sgd
 expect_no_out '^step'
 expect_valid 4 run "${again[@]}" train.learning_rate=1e-3 --dry-run
 expect_out '^NOTE: train.learning_rate is 0.001 .* 0.01'
-refuse 2 4 '4 steps are done, .* 4 in all. Raise train.steps' run "${deck[@]}" "${ulysses[@]}" --restart "$half" \
+refuse 2 2 '4 steps are done, .* 4 in all. Raise train.steps' run "${deck[@]}" "${ulysses[@]}" --restart "$half" \
   train.steps=3
 # Nothing that was there is lost, nor taken for what it is not.
-refuse 2 4 "$half: holds step-000004.h5, .*--restart" run "${deck[@]}" "${ulysses[@]}" "checkpoint.folder=$half"
-refuse 2 4 "$saved: holds step-000008.h5" run "${again[@]}" "checkpoint.folder=$saved"
+refuse 2 2 "$half: holds step-000004.h5, .*--restart" run "${deck[@]}" "${ulysses[@]}" "checkpoint.folder=$half"
+refuse 2 2 "$saved: holds step-000008.h5" run "${again[@]}" "checkpoint.folder=$saved"
 expect_files "$half" step-000004.h5
 mkdir "$scratch/empty"
-refuse 2 4 'no checkpoint in this folder' run "${deck[@]}" --restart "$scratch/empty"
-refuse 2 4 'no such file or folder' run "${deck[@]}" --restart "$scratch/none"
-refuse 2 4 'whole.h5: does not begin as a checkpoint' run "${deck[@]}" --restart "$scratch/whole.h5"
+refuse 2 2 'no checkpoint in this folder' run "${deck[@]}" --restart "$scratch/empty"
+refuse 2 2 'no such file or folder' run "${deck[@]}" --restart "$scratch/none"
+refuse 2 2 'whole.h5: does not begin as a checkpoint' run "${deck[@]}" --restart "$scratch/whole.h5"
 for limit in 0 1:2 00:61:00 1h -5; do
   refuse 2 2 '--time-limit: ' run "${deck[@]}" "--time-limit=$limit" "checkpoint.folder=$scratch/empty"
 done
-refuse 2 4 '--time-limit: .*checkpoint.folder' run "${deck[@]}" --time-limit 10
-refuse 2 4 'checkpoint.every: ' run "${deck[@]}" checkpoint.every=3
-refuse 2 4 'checkpoint.keep: ' run "${deck[@]}" "checkpoint.folder=$scratch/empty" checkpoint.keep=0
+refuse 2 2 '--time-limit: .*checkpoint.folder' run "${deck[@]}" --time-limit 10
+refuse 2 2 'checkpoint.every: ' run "${deck[@]}" checkpoint.every=3
+refuse 2 2 'checkpoint.keep: ' run "${deck[@]}" "checkpoint.folder=$scratch/empty" checkpoint.keep=0
 expect_files "$scratch/empty"
 
 # A damaged file is named, never loaded, and the one before it is pointed to.
@@ -90,7 +90,7 @@ flip() { # flip FILE OFFSET BIT
 newest=$saved/step-000008.h5
 size=$(stat -c %s "$newest")
 RANDOM=5
-for _ in 1 2 3 4 5 6; do
+for _ in 1 2 3; do
   offset=$(((RANDOM * 32768 + RANDOM) % size)) bit=$((RANDOM % 8))
   flip "$newest" "$offset" "$bit"
   refuse 2 2 "step-000008.h5: .*damaged.*step-000006.h5" run "${deck[@]}" --restart "$saved" train.steps=9
