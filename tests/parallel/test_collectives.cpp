@@ -37,7 +37,7 @@ std::vector<T> to_vector(const Vector<T>& view) {
 
 class Collectives : public testing::TestWithParam<Staging> {
  protected:
-  const Communicator world = Communicator::world({.staging = GetParam(), .node = {}});
+  const Communicator world = Communicator::world({.staging = GetParam(), .delays = {}, .node = {}});
   const int rank = world.rank();
   const int ranks = world.size();
   const Exec exec = Exec();
@@ -279,7 +279,8 @@ TEST(Split, EveryGroupingAndOrder) {
 
 TEST(Split, NodesAreInherited) {
   const int world_ranks = Communicator::world().size(), world_rank = Communicator::world().rank();
-  const auto world = Communicator::world({.staging = Staging::probe, .node = 100 - world_rank % 2});
+  const auto world =
+      Communicator::world({.staging = Staging::probe, .delays = {}, .node = 100 - world_rank % 2});
   EXPECT_EQ(world.topology().nodes(), std::min(2, world_ranks));
   for (int r = 0; r < world_ranks; ++r) EXPECT_EQ(world.nodes()[static_cast<std::size_t>(r)], r % 2);
   const auto half = world.split(world_rank % 2, world_rank, "node");
