@@ -236,7 +236,7 @@ TEST(Traffic, PlacementOfRanksChangesTheTierAndNoBit) {
     std::vector<std::vector<double>> weights;
     std::vector<Index> off_node;
     for (const int node : nodes) {
-      const auto world = Communicator::world({.node = node});
+      const auto world = Communicator::world({.delays = {}, .node = node});
       const auto config = config_of(world, d);
       const auto tokens = plain_tokens(config.model.vocabulary);
       Training<double> training(world, config, tokens);
