@@ -18,7 +18,7 @@ namespace {
 comm::Communicator two_nodes() {
   const auto world = comm::Communicator::world();
   return comm::Communicator::world(
-      {.staging = comm::Staging::probe, .node = 2 * world.rank() / world.size()});
+      {.staging = comm::Staging::probe, .delays = {}, .node = 2 * world.rank() / world.size()});
 }
 
 TEST(Traffic, CountedIsTheFormula) {

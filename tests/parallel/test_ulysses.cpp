@@ -159,7 +159,7 @@ TEST(Basp, EveryBatchEqualsOneRank) {
 /// Where ranks sit, and which process is which rank, changes nothing.
 TEST(Ulysses, PermutedRanksComputeTheSame) {
   const auto nodes = comm::Communicator::world(
-      {.staging = comm::Staging::always, .node = comm::Communicator::world().rank() % 2});
+      {.staging = comm::Staging::always, .delays = {}, .node = comm::Communicator::world().rank() % 2});
   const auto permuted = nodes.split(0, nodes.rank() * 5 % (nodes.size() + 1), "world");
   const auto model = small_model(24, 24);
   for (const Index batch : {Index{1}, Index{permuted.size()}})
