@@ -135,8 +135,9 @@ def slow_rank(file):
         for phase, group in phases.items():
             seconds = group["seconds"][:]
             wait = np.where(np.arange(len(seconds)) == 2, 0, 0.5 * seconds)
-            group["own_seconds"], group["wait_seconds"], group["wire_seconds"] = 0.1 * seconds, wait, 0.9 * seconds - wait
-    file["arrivals/waited_for"] = np.array([0.0, 0.1, 0.9, 0.0])
+            for name, values in (("own", 0.1 * seconds), ("wait", wait), ("wire", 0.9 * seconds - wait)):
+                group[f"{name}_seconds"][...] = values
+    file["arrivals/waited_for"][...] = np.array([0.0, 0.1, 0.9, 0.0])
     file["verdict"].attrs["valid"] = 0
     del file["verdict/reasons"]
     file["verdict"].create_dataset("reasons", data=["<script>late</script>"], dtype=h5py.string_dtype())
