@@ -439,8 +439,8 @@ const Key* find_key(const std::string& name) {
 }
 
 const std::vector<std::string>& table_names() {
-  static const std::vector<std::string> names{"model",  "data",   "train",  "parallel",
-                                              "verify", "output", "export", "checkpoint", "inject"};
+  static const std::vector<std::string> names{"model",  "data",   "train",      "parallel", "verify",
+                                              "output", "export", "checkpoint", "inject"};
   return names;
 }
 

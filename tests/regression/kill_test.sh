@@ -21,7 +21,7 @@ deck=("$scratch/deck.toml")
 ways=(parallel.sharding=none parallel.sharding=zero1 parallel.sharding=zero3)
 systems=(parallel.system=ulysses parallel.system=basp parallel.system=data-parallel)
 
-newest() { ls "$saved" 2>/dev/null | grep -E '^step-[0-9]+\.h5$' | tail -n 1 || true; }
+newest() { find "$saved" -name 'step-*.h5' -printf '%f\n' 2>/dev/null | sort | tail -n 1 || true; }
 in_ms() { echo $(($(date +%s%N) / 1000000)); }
 
 none_yet=0 in_writing=0 slowest=0 went_on=0

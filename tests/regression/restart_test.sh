@@ -2,6 +2,7 @@
 # SPDX-FileCopyrightText: the miniSP contributors
 # SPDX-License-Identifier: BSD-3-Clause
 # Checkpoints as a user meets them: restarts, signals, the time limit, refusals, damaged files, a full disk.
+# shellcheck disable=SC2046 # result() is several words
 set -euo pipefail
 # shellcheck source=tests/regression/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -19,7 +20,8 @@ ulysses=(parallel.system=ulysses)
 expect_files() { # expect_files FOLDER NAME ...
   local folder=$1
   shift
-  [[ $(ls "$folder" | xargs) == "$*" ]] || die "$folder holds '$(ls "$folder" | xargs)', not '$*'"
+  held=$(find "$folder" -mindepth 1 -printf '%f\n' | sort | paste -sd' ')
+  [[ $held == "$*" ]] || die "$folder holds '$held', not '$*'"
 }
 
 # Under BASP on 8 ranks, all of it; every third step, and the last, of which two stay.
