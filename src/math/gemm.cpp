@@ -22,6 +22,7 @@
 #include <omp.h>
 #endif
 #include "math/gemm_widened.hpp"
+#include "util/error.hpp"
 
 #include <fmt/format.h>
 
@@ -32,6 +33,14 @@ namespace minisp::math {
 namespace {
 
 constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible;
+#ifdef MINISP_HAVE_CUBLAS
+constexpr bool has_cublas = true;
+#else
+constexpr bool has_cublas = false;
+#endif
+/// Kokkos Kernels has no product of bf16 that sums in fp32.
+template <class T>
+constexpr bool can_multiply = on_host || has_cublas || !is_mixed<T>;
 
 template <class T, class C>
 void check_shapes(Op op_a, Op op_b, const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<C>& c) {
@@ -132,8 +141,18 @@ void gemm(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<
 #endif
   if constexpr (is_mixed<T> && on_host)
     gemm_widened(exec, op_a, op_b, alpha, a, b, beta, c);
-  else
+  else if constexpr (can_multiply<T>)
     gemm_blas(exec, op_a, op_b, alpha, a, b, beta, c);
+  else
+    require_gemm<T>();
+}
+
+template <class T>
+void require_gemm() {
+  if constexpr (!can_multiply<T>)
+    throw environment_error("bf16 matrix products need cuBLAS on a device, which this build has not",
+                            "matrix products",
+                            "Set train.precision to \"fp32\", or run on the host or with CUDA");
 }
 
 template <class T>
@@ -145,6 +164,7 @@ const char* gemm_backend() {
 #if defined(MINISP_HAVE_CUBLAS)
   return "cuBLAS";
 #elif defined(MINISP_HAVE_KOKKOS_KERNELS)
+  if (!can_multiply<T>) return "none";
   if (!on_host) return "Kokkos Kernels (device BLAS)";
   return is_mixed<T> ? "Kokkos Kernels (BLAS) in fp32" : "Kokkos Kernels (BLAS)";
 #else
@@ -170,8 +190,11 @@ MINISP_INSTANTIATE(float, float)
 MINISP_INSTANTIATE(bfloat16, bfloat16)
 MINISP_INSTANTIATE(bfloat16, float)
 #undef MINISP_INSTANTIATE
+template void require_gemm<double>();
 template const char* gemm_backend<double>();
+template void require_gemm<float>();
 template const char* gemm_backend<float>();
+template void require_gemm<bfloat16>();
 template const char* gemm_backend<bfloat16>();
 
 }  // namespace minisp::math

@@ -23,8 +23,13 @@ template <class T, class C>
 void gemm(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<const T>& a,
           const Matrix<const T>& b, Accumulate<T> beta, const Matrix<C>& c);
 
+/// Throws minisp::Error (environment) where products of T cannot be had: bf16 on a device without cuBLAS.
+/// gemm() throws the same; asked before a run starts, all ranks stop together.
+template <class T>
+void require_gemm();
+
 /// The backend that serves type T: "oneDNN", "cuBLAS", "Kokkos Kernels (BLAS)", "BLAS"; for bf16 without
-/// instructions of its own "... in fp32".
+/// instructions of its own "... in fp32", and "none" where require_gemm() throws.
 template <class T>
 const char* gemm_backend();
 

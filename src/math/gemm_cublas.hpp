@@ -7,10 +7,11 @@
 
 namespace minisp::math {
 
-/// gemm() for shapes that agree and of which none is 0. The product is queued in the stream of `exec` and is
-/// in full precision (no TF32). Throws minisp::Error where cuBLAS refuses.
-template <class T>
-void gemm_cublas(const Exec& exec, Op op_a, Op op_b, T alpha, const Matrix<const T>& a,
-                 const Matrix<const T>& b, T beta, const Matrix<T>& c);
+/// gemm() for shapes that agree and of which none is 0. The product is queued in the stream of `exec`. fp64
+/// and fp32 are in full precision (no TF32); bf16 is summed in fp32. Throws minisp::Error where cuBLAS
+/// refuses.
+template <class T, class C>
+void gemm_cublas(const Exec& exec, Op op_a, Op op_b, Accumulate<T> alpha, const Matrix<const T>& a,
+                 const Matrix<const T>& b, Accumulate<T> beta, const Matrix<C>& c);
 
 }  // namespace minisp::math

@@ -3,6 +3,7 @@
 #include "train/trainer.hpp"
 
 #include "comm/scalars.hpp"
+#include "math/gemm.hpp"
 
 #include <chrono>
 #include <type_traits>
@@ -40,6 +41,7 @@ Trainer<T>::Trainer(const config::Config& config, const parallel::Mesh& mesh, co
                    model_positions(config), timers),
       optimizer_(config.train, store_.state_elements()),
       micro_batches_(static_cast<std::size_t>(config.train.accumulation)) {
+  math::require_gemm<T>();
   const Exec exec;
   if (config.train.dropout > 0)
     transformer_.set_dropout(config.train.dropout, config.train.seed, mesh.plan().token_indices(mesh.rank()));
