@@ -41,7 +41,7 @@ Matrix<T> columns_of(const Matrix<T>& m, Index begin, Index end) {
 }
 /// Distance between rows in elements.
 template <class T>
-Index row_stride(const Matrix<T>& m) {
+KOKKOS_INLINE_FUNCTION Index row_stride(const Matrix<T>& m) {
   return static_cast<Index>(m.stride(0));
 }
 /// A view that is about to be written whole: no initialising pass.
