@@ -22,7 +22,6 @@
 #include <omp.h>
 #endif
 #include "math/gemm_widened.hpp"
-#include "util/error.hpp"
 
 #include <fmt/format.h>
 
