@@ -6,6 +6,7 @@ all. The layout of the files is that of doc/output_format.md."""
 import importlib
 import math
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,11 @@ def check_output(path, overwrite):
         raise Failure(path, "exists", "Name another file, or give --overwrite")
 
 
+def check_figure(path):
+    if Path(path).suffix not in (".svg", ".pdf", ".png"):
+        raise Failure(path, f"'{Path(path).suffix}' is no kind of figure", "End it in .svg, .pdf or .png")
+
+
 def write_whole(path, write):
     """Calls write(temporary path) and renames that to `path`: a failure leaves what was there."""
     path = Path(path)
@@ -94,8 +100,16 @@ def write_whole(path, write):
 
 
 def save_figure(figure, path):
-    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix, {})
-    write_whole(path, lambda partial: figure.savefig(partial, dpi=150, bbox_inches="tight", metadata=metadata))
+    """The same bytes for the same numbers: no dates. An SVG names no document type, which some viewers would load."""
+    metadata = {".svg": dict.fromkeys(("Creator", "Date", "Format", "Type")), ".pdf": {"CreationDate": None}}
+
+    def write(partial):
+        figure.savefig(partial, dpi=150, bbox_inches="tight", metadata=metadata.get(partial.suffix, {}))
+        if partial.suffix == ".svg":
+            text = partial.read_text(encoding="utf-8")
+            partial.write_text(re.sub(r"<!DOCTYPE[^>]*>\n?", "", text, count=1), encoding="utf-8")
+
+    write_whole(path, write)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -161,10 +175,24 @@ class Run:
 
     @property
     def system(self):
-        return {"ulysses": "Ulysses", "basp": "BASP"}.get(self.root["decomposition"], self.root["decomposition"])
+        return system_name(self.root["decomposition"])
 
     def communicates(self, phase):
         return any(row.timer == phase for row in self.traffic)
+
+
+@dataclass
+class Curve:
+    """The losses of a run or of a sweep's case, warm-up steps first."""
+    file: str  # and the case, behind a colon
+    system: str
+    settings: dict
+    floor: float
+    loss: object
+
+
+def system_name(name):
+    return {"ulysses": "Ulysses", "basp": "BASP"}.get(name, name)
 
 
 def plain(value):
@@ -228,7 +256,7 @@ def text_of(file, path):
 
 def read_run(path, file):
     arrivals = file.get("arrivals", {})
-    settings = {key: plain(value) for key, value in file["input/settings"].attrs.items()}
+    settings = settings_of(file["input/settings"])
     metrics = file["metrics"]
     valid, reasons, checks = read_verdict(file)
     texts = {name: text_of(file, f"provenance/{name}")
@@ -288,10 +316,40 @@ def load_run(path):
         try:
             run = read_run(path, file)
         except (KeyError, ValueError, TypeError) as error:
-            raise Failure(path, f"lacks what a result has ({str(error).strip(chr(34))})",
-                          "Run again: the file is damaged, or of another version") from error
+            raise lacking(path, error) from error
     check_run(path, run)
     return run
+
+
+def settings_of(group):
+    return {key: plain(value) for key, value in group.attrs.items()}
+
+
+def load_losses(path, formats):
+    """A list of Curve: one of a result, one a case of a sweep."""
+    with open_file(path, formats) as file:
+        try:
+            if plain(file.attrs["format"]) == FORMAT:
+                cases = {"": (file["input/settings"], file["metrics/loss"], file["metrics"])}
+            else:
+                names = [plain(name) for name in file["case_names"][:]]
+                cases = {f":{name}": (file[f"cases/{name}/settings"], file[f"cases/{name}/loss"], file[f"cases/{name}"])
+                         for name in names if f"cases/{name}/loss" in file}  # a case without a round has none
+            curves = []
+            for name, (settings, loss, metrics) in cases.items():
+                settings = settings_of(settings)
+                system = system_name(settings["parallel.system"].strip('"'))
+                curves.append(Curve(f"{path}{name}", system, settings, entropy_rate(metrics, settings), loss[:]))
+        except (KeyError, ValueError, TypeError) as error:
+            raise lacking(path, error) from error
+    if not curves or any(len(curve.loss) == 0 for curve in curves):
+        raise Failure(path, "has no losses", "Run with train.steps of at least 1")
+    return curves
+
+
+def lacking(path, error):
+    return Failure(path, f"lacks what a result has ({str(error).strip(chr(34))})",
+                   "Run again: the file is damaged, or of another version")
 
 
 def labels_of(runs):

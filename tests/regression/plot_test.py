@@ -129,6 +129,21 @@ def change(source, target, edit):
         edit(file)
 
 
+def put(group, name, values):
+    if name in group:
+        del group[name]
+    group[name] = values
+
+
+def undivided(file):
+    """As a version left it that did not divide the time of collectives."""
+    file.pop("arrivals", None)
+    for phases in file["comm"].values():
+        for group in phases.values():
+            for name in ("own_seconds", "wait_seconds", "wire_seconds"):
+                group.pop(name, None)
+
+
 def slow_rank(file):
     """Rank 2 arrives late in one exchange, by a file in which collectives are divided; texts want escaping."""
     for collective, phases in file["comm"].items():
@@ -136,8 +151,8 @@ def slow_rank(file):
             seconds = group["seconds"][:]
             wait = np.where(np.arange(len(seconds)) == 2, 0, 0.5 * seconds)
             for name, values in (("own", 0.1 * seconds), ("wait", wait), ("wire", 0.9 * seconds - wait)):
-                group[f"{name}_seconds"][...] = values
-    file["arrivals/waited_for"][...] = np.array([0.0, 0.1, 0.9, 0.0])
+                put(group, f"{name}_seconds", values)
+    put(file, "arrivals/waited_for", np.array([0.0, 0.1, 0.9, 0.0]))
     file["verdict"].attrs["valid"] = 0
     del file["verdict/reasons"]
     file["verdict"].create_dataset("reasons", data=["<script>late</script>"], dtype=h5py.string_dtype())
@@ -150,6 +165,10 @@ def test_report():
     expect(words.count("✔ VALID") == 2 and "INVALID" not in words, "the verdicts")
     _, page = report("one.html", "basp.h5")
     check_page(page, ["basp.h5"])
+    change("ulysses.h5", "undivided.h5", undivided)
+    text, page = report("undivided.html", "undivided.h5")
+    check_page(page, ["undivided.h5"])
+    expect("longer in collectives than the quickest rank" in text, "no estimate where collectives are not divided")
     change("ulysses.h5", "slow.h5", slow_rank)
     text, page = report("slow.html", "slow.h5")
     check_page(page, ["slow.h5"])
@@ -174,6 +193,100 @@ def test_refusals():
     succeed("report.py", folder / "basp.h5", "--output", folder / "two.html", "--overwrite")
 
 
+def self_contained(path):
+    """An SVG names namespaces and nothing else outside it."""
+    text = path.read_text(encoding="utf-8")
+    elsewhere = [found for found in re.findall(r"[\w:]+\s*=\s*\"https?://[^\"]*\"", text) if not found.startswith("xmlns")]
+    expect(not elsewhere and "<!DOCTYPE" not in text and not re.search(r"href=\"(?!#)", text), f"{path} refers to {elsewhere}")
+    return text
+
+
+def make_sweep(target, names):
+    """The losses of these results as cases of a sweep."""
+    with h5py.File(folder / target, "w") as sweep:
+        sweep.attrs["format"], sweep.attrs["format_version"] = "miniSP sweep", 1
+        sweep.create_dataset("case_names", data=names, dtype=h5py.string_dtype())
+        for name in names:
+            with h5py.File(folder / f"{name}.h5") as file:
+                sweep[f"cases/{name}/loss"] = file["metrics/loss"][:]
+                for key, value in file["input/settings"].attrs.items():
+                    sweep.require_group(f"cases/{name}/settings").attrs[key] = value
+
+
+def test_loss_curves():
+    with h5py.File(folder / "ulysses.h5") as a, h5py.File(folder / "basp.h5") as b:
+        relative = np.abs(b["metrics/loss"][:] - a["metrics/loss"][:]) / a["metrics/loss"][:]
+        steps = len(relative)
+    line = f"LOSS: largest relative difference {relative.max():.3e} at step {relative.argmax()} of {steps} (BASP against Ulysses)"
+    pair = [folder / "ulysses.h5", folder / "basp.h5"]
+    output = succeed("loss_curves.py", *pair, "--output", folder / "loss.svg", "--tolerance", "1e-12")
+    expect(output.splitlines()[-1] == line, f"the last line is not '{line}' but\n{output}")
+    text = self_contained(folder / "loss.svg")
+    # Branching 4: (2 - 2^-2) ln 2 nats, as inputs/tiny.toml says too.
+    for words in ("Ulysses", "BASP", "entropy rate 1.2130", f"largest {relative.max():.1e}"):
+        expect(words in text, f"loss.svg lacks '{words}'")
+    make_sweep("sweep.h5", ["ulysses", "basp"])
+    expect(line in succeed("loss_curves.py", folder / "sweep.h5", "--output", folder / "loss.pdf"), "the sweep's losses differ")
+    for name, value in (("off.h5", 1.5), ("nan.h5", np.nan)):
+        change("basp.h5", name, lambda file, value=value: file["metrics/loss"].__setitem__(2, value * file["metrics/loss"][2]))
+        code, output, _ = start("loss_curves.py", pair[0], folder / name, "--output", folder / "off.png", "--overwrite",
+                                "--tolerance", "1e-12")
+        expect(code == 1 and re.search(r"^LOSS: largest relative difference (5\.000e-01|nan) at step 2 ", output, re.M),
+               f"{name}: exit code {code}\n{output}")
+    refuse(2, "'.txt' is no kind of figure", "loss_curves.py", *pair, "--output", folder / "loss.txt")
+    refuse(2, "loss.svg: exists", "loss_curves.py", *pair, "--output", folder / "loss.svg")
+    change("basp.h5", "short.h5", lambda file: (file.__delitem__("metrics/loss"), file.__setitem__("metrics/loss", [1.0])))
+    refuse(2, "short.h5: has 1 steps, .*ulysses.h5 has", "loss_curves.py", pair[0], folder / "short.h5", "--output",
+           folder / "short.svg")
+
+
+def write_summary(name, rows):
+    (folder / name).mkdir()
+    header = "fig,model,N,B,S,metric,paper,measured,predicted,note"
+    (folder / name / "summary.csv").write_text("\n".join([header, *rows]) + "\n")
+
+
+def test_paper_figures():
+    write_summary("paper", [
+        "1/8,llama3.2-1b,8,1,8192,a2a_pct_ulysses,24.5,23.25,22.5,",
+        "1/8,llama3.2-1b,8,8,8192,a2a_pct_ulysses,33.8,31.75,32.5,",
+        "1/8,llama3.2-1b,8,8,8192,a2a_pct_basp,0.5,0.4375,,K=1",
+        "8,llama3.2-1b,8,8,8192,e2e_speedup,1.25,1.375,1.2,over rounds 1.1 to 1.4",
+        "8,llama3.2-1b,8,8,8192,a2a_speedup,85,none,,K=1 degenerate",
+        "7,qwen3-8b,8,2,16384,a2a_pct_basp,15.5,,,not measured",
+        "7,llama3.2-1b,8,2,16384,step_reduction_pct,14.7,20,,",
+        "9,llama3.2-3b,8,2,1024,step_reduction_pct,5.7,6.25,,",
+        "9,llama3.2-3b,8,2,32768,step_reduction_pct,25.9,24.5,,",
+        "10,llama3.2-3b,8,,,loss_difference,none seen,1e-13,,800 iterations"])
+    (folder / "paper/figure10").mkdir()
+    for name in ("basp.h5", "ulysses.h5"):
+        shutil.copy(folder / name, folder / "paper/figure10" / name)
+    output = succeed("paper_figures.py", folder / "paper", "--output", folder / "figures")
+    for number, count in (("1", "6 numbers"), ("3", None), ("7", "3 numbers"), ("8", "11 numbers"), ("9", "4 numbers"),
+                          ("10", "2 curves")):
+        line = f"FIGURE: {number} nothing" if count is None else rf"FIGURE: {number} \S+/figure{number}.svg, {count}$"
+        expect(re.search(line, output, re.M), f"no line '{line}' in\n{output}")
+    expect(re.search(r"^LOSS: .*BASP against Ulysses", output, re.M), f"figure 10 is not against Ulysses\n{output}")
+    expect(not (folder / "figures/figure3.svg").exists(), "a figure of nothing")
+    # Numbers stand on the bars; 20 % less time is a speed-up of 1.25.
+    for number, words in (("1", ("23.2", "31.8")), ("7", ("llama3.2-1b", "qwen3-8b", "1.25", "paper")),
+                          ("8", ("0.438", "1.38", "BASP measured", "predicted")), ("9", ("6.25", "24.5", "32768"))):
+        text = self_contained(folder / f"figures/figure{number}.svg")
+        for word in words:
+            expect(f">{word}<" in text, f"figure{number}.svg lacks {word}")
+    expect(">85<" not in (folder / "figures/figure8.svg").read_text(), "a speed-up over no all-to-all is drawn")
+    refuse(2, "figure1.svg: exists", "paper_figures.py", folder / "paper", "--output", folder / "figures")
+    refuse(2, "summary.csv: there is no such file", "paper_figures.py", folder, "--output", folder / "figures2")
+    for name, rows, pattern in (("words", ["1,m,8,1,8192,a2a_pct_ulysses,1,fast,,"], "summary.csv:2: 'fast' in column measured"),
+                                ("batch", ["1,m,8,two,8192,a2a_pct_ulysses,1,1,,"], "summary.csv:2: 'two' in column B"),
+                                ("cut", ["1,m,8"], "summary.csv:2: has 3 of 10 columns"),
+                                ("empty", [], "holds no number of these figures")):
+        write_summary(name, rows)
+        refuse(2, pattern, "paper_figures.py", folder / name, "--output", folder / f"figures-{name}")
+
+
 test_report()
 test_refusals()
+test_loss_curves()
+test_paper_figures()
 print(f"plot_test.py: {checks} checks passed")
