@@ -35,6 +35,8 @@ ExitCode dispatch(const minisp::comm::Communicator& world, int argc, char** argv
       return minisp::bench::run_command(world, line.run);
     case Command::verify:
       return minisp::bench::verify_command(world, line.verify);
+    case Command::sweep:
+      return minisp::bench::sweep_command(world, line.sweep);
     case Command::compare:
       return compare_on_root(world, line);
     case Command::info:

@@ -25,6 +25,7 @@ constexpr const char* footer = R"(Examples:
   mpirun -n 4 minisp verify inputs/tiny.toml parallel.system=ulysses train.precision=fp64
   minisp verify --reference tests/reference/gpt2
   minisp compare ulysses.h5 basp.h5
+  mpirun -n 8 minisp sweep inputs/paper/figure7-small.toml sweep.rounds=5
 
 Exit codes: 0 finished and valid, 1 finished and INVALID, 2 wrong input, 3 wrong environment,
 4 stopped early on a signal or at the time limit, with a checkpoint to go on from.)";
@@ -53,6 +54,16 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   bool keys = false;
   run->add_flag("--keys", keys, "List every key of a deck with type, range, default and meaning, and stop");
 
+  auto* sweep = app.add_subcommand(
+      "sweep", "Run many decks in turn, several rounds, and report their ratios; goes on where it stopped");
+  sweep->add_option("sweep", line.sweep.sweep, "TOML file with a deck and its variants")->required();
+  sweep->add_option("overrides", line.sweep.overrides,
+                    "sweep.folder=..., sweep.rounds=..., and keys of decks that all cases take");
+  sweep->add_option("--only", line.sweep.only, "Run only the cases whose names contain this text");
+  sweep->add_flag("--dry-run", line.sweep.dry_run, "Check every case, print its plan and memory, and stop");
+  sweep->add_option("--ranks", line.sweep.ranks, "With --dry-run: check for this number of ranks")
+      ->check(CLI::PositiveNumber);
+
   auto* verify = app.add_subcommand(
       "verify", "Hold the deck's decomposition against one rank, or a model against a reference folder");
   std::vector<std::string> words;
@@ -70,7 +81,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 
   auto* info = app.add_subcommand("info", "Build, libraries, processor, BLAS kernel and presets");
 
-  const std::vector<std::string> commands = {"run", "verify", "compare", "info"};
+  const std::vector<std::string> commands = {"run", "sweep", "verify", "compare", "info"};
   if (argc > 1 && argv[1][0] != '-' && std::find(commands.begin(), commands.end(), argv[1]) == commands.end())
     throw input_error(fmt::format("there is no command '{}'", argv[1]), "command line",
                       config::suggestion(argv[1], commands) + "; minisp --help tells more");
@@ -94,6 +105,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (!time_limit.empty()) line.run.time_limit = parse_time_limit(time_limit);
   if (*run && line.run.deck.empty())
     throw input_error("no deck is named", "command line", "Name one: minisp run inputs/tiny.toml");
+  if (*sweep) line.command = Command::sweep;
+  if (*sweep && line.sweep.ranks > 0 && !line.sweep.dry_run)
+    throw input_error("a sweep runs on the ranks of its job", "command line: --ranks",
+                      "Add --dry-run, or start mpirun with that number");
   if (*compare) line.command = Command::compare;
   if (*info) line.command = Command::info;
   if (*verify) {
@@ -108,6 +123,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.verify.overrides = words;
   }
   line.run.command_line.assign(argv, argv + argc);
+  line.sweep.command_line = line.run.command_line;
   return line;
 }
 

@@ -8,11 +8,12 @@
 
 namespace minisp::bench {
 
-enum class Command { none, run, verify, compare, info };
+enum class Command { none, run, sweep, verify, compare, info };
 
 struct CommandLine {
   Command command = Command::none;  ///< none: `text` is all there is to do (--help, --version)
   RunOptions run;
+  SweepOptions sweep;
   VerifyOptions verify;
   std::string compare_a, compare_b;
   CompareOptions compare;

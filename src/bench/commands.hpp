@@ -5,6 +5,7 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "io/result.hpp"
 #include "util/error.hpp"
 
 #include <optional>
@@ -15,14 +16,30 @@ namespace minisp::bench {
 
 /// `minisp run DECK [key=value ...] [--restart FOLDER] [--time-limit TIME]`
 struct RunOptions {
-  std::string deck;
-  std::vector<std::string> overrides;
-  bool dry_run = false;                   ///< check the deck, print the plan and the memory a rank, and stop
-  std::string restart;                    ///< checkpoint, or the folder whose newest one it is; empty: none
-  std::optional<double> time_limit;       ///< seconds after which to save and stop
-  std::vector<std::string> command_line;  ///< for provenance
+  std::string deck{};
+  std::vector<std::string> overrides{};
+  bool dry_run = false;                ///< check the deck, print the plan and the memory a rank, and stop
+  std::string restart{};               ///< checkpoint, or the folder whose newest one it is; empty: none
+  std::optional<double> time_limit{};  ///< seconds after which to save and stop
+  std::vector<std::string> command_line{};  ///< for provenance
+
+  // Of a run inside a larger command:
+  bool quiet = false;                               ///< print nothing
+  std::vector<io::CheckRow>* self_check = nullptr;  ///< what it found before; filled where it is empty
 };
 ExitCode run_command(const comm::Communicator& world, const RunOptions& options);
+
+/// `minisp sweep SWEEP [key=value ...]`: many decks in turn, several rounds, and their ratios
+/// (doc/sweeps.md).
+struct SweepOptions {
+  std::string sweep;
+  std::vector<std::string> overrides;
+  std::string only;      ///< run only the cases whose names contain this, and their baselines
+  bool dry_run = false;  ///< check every case, print its plan and memory, and stop
+  Index ranks = 0;       ///< dry run: for this many; 0: as the sweep says, or as the job has
+  std::vector<std::string> command_line;  ///< for provenance
+};
+ExitCode sweep_command(const comm::Communicator& world, const SweepOptions& options);
 
 /// `minisp verify DECK [key=value ...]`: the deck's decomposition against one rank: loss, every gradient, and
 /// the weights after `optimizer_steps` steps.

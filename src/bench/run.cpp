@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
+#include "bench/run.hpp"
+
 #include "bench/arrivals.hpp"
 #include "bench/checkpoints.hpp"
-#include "bench/commands.hpp"
 #include "bench/injection.hpp"
 #include "bench/judge.hpp"
 #include "bench/plan_text.hpp"
@@ -68,7 +69,7 @@ void announce(const Communicator& world, const Config& config, const parallel::P
 template <class T>
 Measurements train_steps(const Communicator& world, const Config& config, train::Trainer<T>& trainer,
                          PhaseTimers& timers, Tensors<T>& tensors, Checkpoints& checkpoints,
-                         std::size_t memory_before) {
+                         std::size_t memory_before, bool quiet) {
   Measurements m;
   const auto& t = config.train;
   const Index tokens = t.batch * t.sequence_length * t.accumulation;
@@ -76,7 +77,7 @@ Measurements train_steps(const Communicator& world, const Config& config, train:
   m.first_step = trainer.steps_done();
   m.warmup_steps = std::min(t.warmup_steps, total - m.first_step - 1);
   const Index first_timed = m.first_step + m.warmup_steps;
-  Progress progress(world.rank() == 0, total);
+  Progress progress(world.rank() == 0 && !quiet, total);
   std::size_t memory_after_first = 0, memory_peak = 0;
   for (Index step = m.first_step; step < total && m.stopped.empty(); ++step) {
     const bool last = step + 1 == total;
@@ -208,7 +209,7 @@ template <class T>
 ExitCode run(const Communicator& world, const Config& config, const parallel::Plan& plan,
              const RunOptions& options, StopRequest::Clock::time_point run_start) {
   const auto predicted = train::Trainer<T>::predict_memory(config, plan, world.rank());
-  announce(world, config, plan, predicted);
+  if (!options.quiet) announce(world, config, plan, predicted);
   const auto tokens = comm::collective_guard(world, [&] { return train::make_token_source(config); });
   if (!config.output.file.empty())
     comm::collective_guard(world, [&] {
@@ -227,11 +228,12 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
 
   auto result = describe_run(config, plan, world.topology().nodes(),
                              io::gather_provenance(MPI_COMM_WORLD, options.command_line));
-  if (const auto floor = tokens->entropy_rate())
+  if (const auto floor = tokens->entropy_rate(); floor && !options.quiet)
     say(world, fmt::format("loss     at least {:.6f}, the entropy rate of the tokens\n", *floor));
 
-  std::vector<io::CheckRow> self_check;
-  if (config.verify.enabled) self_check = train::self_check(world, config);
+  std::vector<io::CheckRow> own_self_check;
+  auto& self_check = options.self_check ? *options.self_check : own_self_check;
+  if (config.verify.enabled && self_check.empty()) self_check = train::self_check(world, config);
   const double gemm_rate = train::measure_gemm_rate<T>(Exec());
 
   const std::size_t memory_before = MemoryTracker::current();
@@ -243,7 +245,8 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
       world, [&] { return std::make_unique<train::Trainer<T>>(config, mesh, *tokens, timers); });
   resume(world, start, *trainer);
   Tensors<T> tensors(config.output, mesh, config.train.accumulation);
-  const auto measured = train_steps(world, config, *trainer, timers, tensors, checkpoints, memory_before);
+  const auto measured =
+      train_steps(world, config, *trainer, timers, tensors, checkpoints, memory_before, options.quiet);
   if (!measured.stopped.empty()) {
     say(world, fmt::format("STOPPED: by {}, after step {} of {}. Go on with --restart {}\n", measured.stopped,
                            trainer->steps_done(), config.train.warmup_steps + config.train.steps,
@@ -262,13 +265,13 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
 
   if (const auto summary = checkpoints.summary(); !summary.empty())
     say(world, "CHECKPOINTS: " + summary + "\n");
-  if (world.rank() == 0) print_report(std::cout, result);
+  if (world.rank() == 0 && !options.quiet) print_report(std::cout, result);
   if (!config.output.file.empty()) {
     io::OutputFile file(MPI_COMM_WORLD, config.output.file, config.output.overwrite);
     io::write_result(file, result);
     tensors.write(file, *trainer);
     file.commit();
-    say(world, "results  " + config.output.file + "\n");
+    if (!options.quiet) say(world, "results  " + config.output.file + "\n");
   }
   if (!config.export_to.folder.empty()) {
     train::export_weights<T>(config, mesh, trainer->layout(), trainer->pieces());
@@ -279,19 +282,26 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
 
 }  // namespace
 
-ExitCode run_command(const Communicator& world, const RunOptions& options) {
-  const auto run_start = StopRequest::Clock::now();
-  const Config config =
-      comm::collective_guard(world, [&] { return config::load_config(options.deck, options.overrides); });
-  const auto plan = comm::collective_guard(world, [&] {
-    check_injection(config.inject, world.size());
-    return parallel::make_plan(config.parallel, world.size(), config.model, config.train.batch,
-                               config.train.sequence_length);
-  });
+parallel::Plan plan_of(const Config& config, int ranks) {
+  check_injection(config.inject, ranks);
+  return parallel::make_plan(config.parallel, ranks, config.model, config.train.batch,
+                             config.train.sequence_length);
+}
+
+ExitCode run_config(const Communicator& world, const Config& config, const parallel::Plan& plan,
+                    const RunOptions& options, StopRequest::Clock::time_point run_start) {
   return train::with_precision(config.train.precision, [&]<class T>() {
     if (config.inject.link_rank < 0) return run<T>(world, config, plan, options, run_start);
     return run<T>(world.with_slow_link(slow_link_of(config.inject)), config, plan, options, run_start);
   });
+}
+
+ExitCode run_command(const Communicator& world, const RunOptions& options) {
+  const auto run_start = StopRequest::Clock::now();
+  const Config config =
+      comm::collective_guard(world, [&] { return config::load_config(options.deck, options.overrides); });
+  const auto plan = comm::collective_guard(world, [&] { return plan_of(config, world.size()); });
+  return run_config(world, config, plan, options, run_start);
 }
 
 }  // namespace minisp::bench

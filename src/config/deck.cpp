@@ -61,7 +61,7 @@ std::string table_of(const std::string& key) {
 
 /// The deck's entries with the command line's in place of those that both set.
 std::map<std::string, Entry> merged_entries(const std::string& text, const std::string& name,
-                                            const std::vector<std::string>& overrides) {
+                                            const std::vector<Entry>& overrides) {
   std::map<std::string, Entry> merged;
   const auto& tables = table_names();
   for (Entry& entry : read_toml(text, name)) {
@@ -70,12 +70,11 @@ std::map<std::string, Entry> merged_entries(const std::string& text, const std::
     merged[entry.key] = std::move(entry);
   }
   std::map<std::string, Entry> given;
-  for (const std::string& override_text : overrides) {
-    Entry entry = read_override(override_text, is_text_key);
+  for (const Entry& entry : overrides) {
     if (!find_key(entry.key)) unknown_key(entry);
     if (given.count(entry.key))
       throw input_error("the key is given twice", entry.where + ": " + entry.key, "Give it once");
-    given[entry.key] = std::move(entry);
+    given[entry.key] = entry;
   }
   // A model named on the command line takes the place of the deck's, whichever of the two keys names it.
   if (given.count("model.preset") || given.count("model.folder")) {
@@ -124,15 +123,19 @@ Architecture base_architecture(const std::map<std::string, Entry>& entries, cons
   return std::move(model.architecture);
 }
 
-}  // namespace
+std::vector<Entry> read_overrides(const std::vector<std::string>& texts) {
+  std::vector<Entry> entries;
+  for (const std::string& text : texts) entries.push_back(read_deck_override(text));
+  return entries;
+}
 
-Config parse_config(const std::string& deck_text, const std::string& deck_name,
-                    const std::vector<std::string>& overrides) {
+Config parse(const std::string& deck_text, const std::string& deck_name,
+             const std::vector<Entry>& overrides) {
   const std::map<std::string, Entry> entries = merged_entries(deck_text, deck_name, overrides);
   Config config;
   config.deck_file = deck_name;
   config.deck_text = deck_text;
-  config.overrides = overrides;
+  for (const Entry& entry : overrides) config.overrides.push_back(override_text(entry));
   const Architecture base = base_architecture(entries, deck_name, config.notes);
   config.model = base;
   for (const Key& key : schema()) {
@@ -147,7 +150,20 @@ Config parse_config(const std::string& deck_text, const std::string& deck_name,
   return config;
 }
 
-Config load_config(const std::string& deck_file, const std::vector<std::string>& overrides) {
+}  // namespace
+
+Entry read_deck_override(const std::string& text) {
+  return read_override(text, is_text_key);
+}
+
+Config parse_config(const std::string& deck_text, const std::string& deck_name,
+                    const std::vector<std::string>& overrides) {
+  Config config = parse(deck_text, deck_name, read_overrides(overrides));
+  config.overrides = overrides;
+  return config;
+}
+
+std::string read_deck_text(const std::string& deck_file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(deck_file, ignored))
     throw input_error("this is a folder", deck_file, "Name a deck, a TOML file such as inputs/tiny.toml");
@@ -157,7 +173,15 @@ Config load_config(const std::string& deck_file, const std::vector<std::string>&
     text = read_up_to(file, largest_deck, deck_file, "Name a deck, a TOML file such as inputs/tiny.toml");
   if (file.bad() || !file.is_open())
     throw input_error("the deck cannot be read", deck_file, "Check the path; decks lie in inputs/");
-  return parse_config(text, deck_file, overrides);
+  return text;
+}
+
+Config load_config(const std::string& deck_file, const std::vector<std::string>& overrides) {
+  return parse_config(read_deck_text(deck_file), deck_file, overrides);
+}
+
+Config load_config_with(const std::string& deck_file, const std::vector<Entry>& overrides) {
+  return parse(read_deck_text(deck_file), deck_file, overrides);
 }
 
 std::vector<KeyDescription> describe_keys() {

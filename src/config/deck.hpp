@@ -4,6 +4,7 @@
 #pragma once
 
 #include "config/config.hpp"
+#include "config/toml_reader.hpp"
 
 #include <string>
 #include <utility>
@@ -18,6 +19,15 @@ namespace minisp::config {
 /// that the deck and the command line both set takes the command line's value; a key set twice on the command
 /// line, or twice in the deck, is an error.
 Config load_config(const std::string& deck_file, const std::vector<std::string>& overrides = {});
+
+/// The same with overrides that are values already and know their place, one a key.
+Config load_config_with(const std::string& deck_file, const std::vector<Entry>& overrides);
+
+/// An override of a key of decks, read as load_config() reads it.
+Entry read_deck_override(const std::string& text);
+
+/// A deck's text. Throws Error (bad_input) where it cannot be read.
+std::string read_deck_text(const std::string& deck_file);
 
 /// The same for a deck that is text already; `deck_name` stands for the file in messages.
 Config parse_config(const std::string& deck_text, const std::string& deck_name,

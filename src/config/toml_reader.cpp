@@ -41,16 +41,24 @@ std::string line_of(const toml::node& node, const std::string& name) {
   return name + ":" + std::to_string(node.source().begin.line);
 }
 
-void flatten(const toml::table& table, const std::string& prefix, const std::string& name,
-             std::vector<Entry>& entries) {
-  for (const auto& [key, node] : table) {
-    const std::string full = prefix + std::string(key.str());
-    if (const auto* inner = node.as_table()) {
-      entries.push_back({full, OtherValue{"table"}, line_of(node, name), true});
-      flatten(*inner, full + ".", name, entries);
-    } else {
-      entries.push_back({full, value_of(node), line_of(node, name)});
-    }
+Node tree_of(const toml::node& node, const std::string& key, const std::string& name) {
+  Node tree{.key = key, .value = value_of(node), .where = line_of(node, name)};
+  if (const auto* table = node.as_table()) {
+    tree.kind = Node::Kind::table;
+    for (const auto& [inner_key, inner] : *table)
+      tree.children.push_back(tree_of(inner, std::string(inner_key.str()), name));
+  } else if (const auto* array = node.as_array()) {
+    tree.kind = Node::Kind::array;
+    for (const auto& inner : *array) tree.children.push_back(tree_of(inner, "", name));
+  }
+  return tree;
+}
+
+void flatten(const Node& table, const std::string& prefix, std::vector<Entry>& entries) {
+  for (const Node& child : table.children) {
+    const bool is_table = child.kind == Node::Kind::table;
+    entries.push_back({prefix + child.key, child.value, child.where, is_table});
+    if (is_table) flatten(child, prefix + child.key + ".", entries);
   }
 }
 
@@ -65,22 +73,40 @@ std::optional<Value> parse_value(const std::string& text) {
   }
 }
 
-}  // namespace
-
-std::vector<Entry> read_toml(const std::string& text, const std::string& name) {
+toml::table parse_file(const std::string& text, const std::string& name) {
   if (!is_small(text))
     throw input_error(
         "has more than " + std::to_string(largest_deck) + " bytes or " + std::to_string(most_dots) + " dots",
         name, "A deck is a page of settings: take what else it holds out");
   try {
-    std::vector<Entry> entries;
-    flatten(toml::parse(text), "", name, entries);
-    return entries;
+    return toml::parse(text);
   } catch (const toml::parse_error& error) {
     throw input_error("this is no valid TOML: " + std::string(error.description()),
                       name + ":" + std::to_string(error.source().begin.line),
                       "Mend the line; a deck has [table] headers, lines of key = value, and # comments");
   }
+}
+
+}  // namespace
+
+const Node* Node::find(const std::string& name) const {
+  const auto found =
+      std::find_if(children.begin(), children.end(), [&](const Node& child) { return child.key == name; });
+  return found == children.end() ? nullptr : &*found;
+}
+
+Node read_toml_tree(const std::string& text, const std::string& name) {
+  return tree_of(parse_file(text, name), "", name);
+}
+
+std::vector<Entry> entries_of(const Node& table) {
+  std::vector<Entry> entries;
+  flatten(table, "", entries);
+  return entries;
+}
+
+std::vector<Entry> read_toml(const std::string& text, const std::string& name) {
+  return entries_of(read_toml_tree(text, name));
 }
 
 Entry read_override(const std::string& text, bool (*is_text)(const std::string& key)) {
@@ -100,6 +126,25 @@ Entry read_override(const std::string& text, bool (*is_text)(const std::string& 
                         "Give text in UTF-8");
   }
   return {key, *value, "command line"};
+}
+
+std::string override_text(const Entry& entry) {
+  if (const auto* text = std::get_if<std::string>(&entry.value)) {
+    // Plain where a word stays a string, quoted where it would be read as another value.
+    const auto read_back = parse_value(*text);
+    return entry.key + "=" +
+           (read_back && !std::holds_alternative<std::string>(*read_back) ? toml_quoted(*text) : *text);
+  }
+  if (const auto* whole = std::get_if<std::int64_t>(&entry.value))
+    return entry.key + "=" + std::to_string(*whole);
+  if (const auto* truth = std::get_if<bool>(&entry.value)) return entry.key + (*truth ? "=true" : "=false");
+  if (const auto* real = std::get_if<double>(&entry.value)) {
+    std::ostringstream text;
+    text.precision(17);
+    text << *real;
+    return entry.key + "=" + text.str();
+  }
+  return entry.key + "=" + std::get<OtherValue>(entry.value).type;
 }
 
 std::string toml_quoted(const std::string& text) {

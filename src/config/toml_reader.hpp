@@ -30,10 +30,32 @@ inline constexpr std::int64_t largest_deck = 64 << 10;
 /// largest_deck bytes or nested deeper than any deck.
 std::vector<Entry> read_toml(const std::string& text, const std::string& name);
 
+/// TOML as a tree, for files that hold arrays. Tables keep no order of their own, arrays do.
+struct Node {
+  enum class Kind { value, table, array };
+  std::string key;  ///< empty for the root and for elements of arrays
+  Kind kind = Kind::value;
+  Value value;                   ///< of a value
+  std::string where;             ///< "FILE:LINE"
+  std::vector<Node> children{};  ///< of a table, by key; of an array, in their order
+
+  /// The child of that name, or nullptr.
+  const Node* find(const std::string& name) const;
+};
+
+/// The root table. Throws Error (bad_input) as read_toml() does.
+Node read_toml_tree(const std::string& text, const std::string& name);
+
+/// A table of the tree as read_toml() lists tables: "train.steps" for `steps` in its table `train`.
+std::vector<Entry> entries_of(const Node& table);
+
 /// "key=value" from the command line. A value that is not TOML becomes a string, and so does every value
 /// where `is_text(key)`. Throws Error (bad_input) where there is no '=' or no key, and for text that no deck
 /// holds.
 Entry read_override(const std::string& text, bool (*is_text)(const std::string& key));
+
+/// The entry as "key=value", which read_override() takes back.
+std::string override_text(const Entry& entry);
 
 /// A string as TOML, quoted and escaped.
 std::string toml_quoted(const std::string& text);

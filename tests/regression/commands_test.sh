@@ -10,7 +10,7 @@ expect_valid 2 --help
 expect_out 'run .*'
 expect_out 'Exit codes: 0 '
 [[ $(grep -c 'Exit codes' "$scratch/out") -eq 1 ]] || die "every rank prints"
-for command_name in run verify compare; do
+for command_name in run sweep verify compare; do
   expect_valid 1 "$command_name" --help
   expect_out 'Usage|OPTIONS|Options'
 done
@@ -34,6 +34,14 @@ for deck in "$MINISP_SOURCE"/inputs/*.toml; do
   expect_out '^ +total +[0-9.]+ [KMG]iB'
   expect_no_out '^step'
 done
+# The paper's sweeps, for the ranks that they name, from a job of one.
+for sweep in "$MINISP_SOURCE"/inputs/paper/*.toml; do
+  expect_valid 1 sweep "$sweep" --dry-run
+  expect_out '^PLAN: llama3.2-[13]b_B[0-9]_S[0-9]+_ulysses  ulysses: 8 ranks'
+  [[ $(grep -c '^PLAN: ' "$scratch/out") == "$(sed -n 's/^sweep .*: \([0-9]*\) cases*, .*/\1/p' "$scratch/out")" ]] ||
+    die "not a plan for every case"
+done
+[[ $(find "$MINISP_SOURCE/inputs/paper" -name 'figure*.toml' | wc -l) -eq 12 ]] || die "not six figures in two sizes"
 # What a dry run is for.
 refuse 2 4 'tokens.bin: ' run "$tiny" --dry-run data.source=tokens "data.file=$scratch/tokens.bin"
 touch "$scratch/there.h5"
