@@ -9,7 +9,9 @@
 #include "bench/plan_text.hpp"
 #include "bench/progress.hpp"
 #include "bench/report.hpp"
+#include "bench/step_trace.hpp"
 #include "bench/tensors.hpp"
+#include "bench/trace_files.hpp"
 #include "comm/agree.hpp"
 #include "comm/scalars.hpp"
 #include "config/deck.hpp"
@@ -44,6 +46,7 @@ struct Measurements {
   std::vector<PhaseTimers::Entry> phases;
   comm::Ledger ledger;
   Arrivals arrivals;
+  StepRecorder trace;  // of the last step, where the deck asks for it
   std::vector<std::string> traffic_differences;
   std::vector<parallel::ExpectedTraffic> expected_traffic;
   Index visible_pairs = 0;
@@ -93,9 +96,11 @@ Measurements train_steps(const Communicator& world, const Config& config, train:
       memory_peak = MemoryTracker::peak();  // what is shown to the user is not the step's need
       tensors.capture(trainer, timers);
       MemoryTracker::reset_peak();
+      if (config.output.traces()) m.trace.start(world, timers, step);
     }
     const double attributed_before = timers.total();
     m.steps.push_back(trainer.step());
+    if (config.output.traces() && last) m.trace.stop(world, timers);
     if (step >= first_timed)
       m.unattributed.push_back(1 - (timers.total() - attributed_before) / m.steps.back().seconds);
     if (step == first_timed) memory_after_first = MemoryTracker::current();
@@ -204,6 +209,23 @@ io::RunResult describe_run(const Config& config, const parallel::Plan& plan, int
   return result;
 }
 
+void write_traces(const parallel::Mesh& mesh, const Config& config, const Measurements& m,
+                  const PhaseTimers& timers) {
+  if (!config.output.traces()) return;
+  const auto& world = mesh.world();
+  const auto trace = m.trace.take(mesh, m.ledger, timers, m.arrivals.clock());
+  const TraceNotes notes{describe(mesh.plan()), describe(config.inject),
+                         comm::maximum(world, m.arrivals.clock().error())};
+  if (!config.output.trace.empty()) {
+    write_chrome_trace(mesh, config.output.trace, trace, notes);
+    say(world, "trace    " + config.output.trace + "\n");
+  }
+  if (!config.output.execution_trace.empty()) {
+    write_execution_traces(mesh, config.output.execution_trace, trace, notes);
+    say(world, "trace    " + config.output.execution_trace + "\n");
+  }
+}
+
 /// A run from its plan to its verdict.
 template <class T>
 ExitCode run(const Communicator& world, const Config& config, const parallel::Plan& plan,
@@ -215,6 +237,9 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
     comm::collective_guard(world, [&] {
       if (world.rank() == 0) io::check_output_path(config.output.file, config.output.overwrite);
     });
+  comm::collective_guard(world, [&] {
+    if (world.rank() == 0) check_trace_paths(config.output);
+  });
   if (!config.export_to.folder.empty())
     comm::collective_guard(world, [&] {
       if (world.rank() == 0) train::check_export_folder(config.export_to);
@@ -273,6 +298,7 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
     file.commit();
     if (!options.quiet) say(world, "results  " + config.output.file + "\n");
   }
+  write_traces(mesh, config, measured, timers);
   if (!config.export_to.folder.empty()) {
     train::export_weights<T>(config, mesh, trainer->layout(), trainer->pieces());
     say(world, "weights  " + config.export_to.folder + "\n");

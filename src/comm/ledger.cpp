@@ -46,6 +46,7 @@ void Ledger::enter(const LedgerEntry& call) {
 void Ledger::reset() {
   entries_.clear();
   ++generation_;
+  calls_.clear();
   for (auto& of_communicator : transfers_) of_communicator.clear();
 }
 
@@ -60,6 +61,19 @@ void Ledger::record_transfers(std::size_t expected) {
   for (auto& of_communicator : transfers_) of_communicator.reserve(expected_);
 }
 
+void Ledger::record_calls(bool on) {
+  if (on) {
+    calls_.clear();
+    for (auto& of_communicator : transfers_)
+      for (auto& transfer : of_communicator) transfer.call = -1;
+  }
+  recording_calls_ = on;
+}
+
+void Ledger::add_call(double begin, double end, Index bytes_per_peer) {
+  if (recording_calls_) calls_.push_back({open_line_, begin, end, bytes_per_peer});
+}
+
 Ledger::Mark Ledger::add_transfer(int communicator, bool holds_others, double begin, double end) {
   if (open_line_ < 0) return {};
   entries_[static_cast<std::size_t>(open_line_)].transfer_seconds += end - begin;
@@ -67,7 +81,9 @@ Ledger::Mark Ledger::add_transfer(int communicator, bool holds_others, double be
   auto& of_communicator = transfers_[static_cast<std::size_t>(communicator)];
   if (recording_ && of_communicator.size() < most_transfers) {
     mark.transfer = of_communicator.size();
+    // The call is entered when it is over: the next one.
     of_communicator.push_back({.line = open_line_,
+                               .call = recording_calls_ ? static_cast<int>(calls_.size()) : -1,
                                .holds_others = holds_others,
                                .begin = begin,
                                .end = end,

@@ -57,6 +57,10 @@ class Ledger {
     Ledger& ledger_;
     int outer_;
   };
+  /// What the collective of the line in force took from `begin` to `end`; remembered where record_calls()
+  /// says so.
+  void add_call(double begin, double end, Index bytes_per_peer);
+
   /// Opens the line of these names in the phase in force.
   [[nodiscard]] Call open(const std::string& collective, const std::string& communicator) {
     return Call(*this, line_of(collective, communicator));
@@ -78,6 +82,10 @@ class Ledger {
   /// Remembers transfers from now on, with room for `expected` of each communicator; or no longer.
   void record_transfers(std::size_t expected);
   void stop_recording() { recording_ = false; }
+  /// Remembers calls that begin from now on, and forgets earlier ones; or no longer.
+  void record_calls(bool on);
+  /// In the order in which they began.
+  const std::vector<CallRecord>& calls() const { return calls_; }
 
   /// A transfer of the call under way, for what is waited for later. Outside of calls nothing is counted.
   struct Mark {
@@ -101,9 +109,10 @@ class Ledger {
   std::string phase_;
   int open_line_ = -1;
   long generation_ = 0;
-  bool recording_ = false;
+  bool recording_ = false, recording_calls_ = false;
   std::size_t expected_ = 0;
   std::vector<std::vector<Transfer>> transfers_;  // of each communicator
+  std::vector<CallRecord> calls_;
 };
 
 }  // namespace minisp::comm

@@ -17,7 +17,9 @@ void measure(const Communicator& communicator, const Exec& exec, const char* nam
   const auto call = communicator.ledger().open(name, communicator.name());
   const double start = steady_seconds();
   collective();
-  communicator.enter(name, bytes_per_peer, steady_seconds() - start);
+  const double end = steady_seconds();
+  communicator.enter(name, bytes_per_peer, end - start);
+  communicator.ledger().add_call(start, end, bytes_per_peer);
 }
 
 }  // namespace minisp::comm

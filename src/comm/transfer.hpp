@@ -4,6 +4,8 @@
 // a piece); what a call does between them (copies, sums) is the rank's own work.
 #pragma once
 
+#include "util/views.hpp"
+
 #include <cstddef>
 
 namespace minisp::comm {
@@ -13,9 +15,17 @@ namespace minisp::comm {
 /// Request::wait().
 struct Transfer {
   int line = 0;              ///< of the ledger's entries
+  int call = -1;             ///< of the ledger's calls, where those are remembered
   bool holds_others = true;  ///< nobody ends before this rank has come (not so for receivers of a broadcast)
   double begin = 0, end = 0;
   double wait_begin = 0, wait_end = 0;
+};
+
+/// One collective as it was called.
+struct CallRecord {
+  int line = 0;               ///< of the ledger's entries
+  double begin = 0, end = 0;  ///< seconds of steady_seconds()
+  Index bytes_per_peer = 0;   ///< sent to each other rank
 };
 
 /// Transfers of one communicator that a rank remembers (12 MiB); later ones count in the ledger's seconds

@@ -36,7 +36,7 @@ void add(const Transfer& transfer, const CommonClock& clock, double last, int la
 }  // namespace
 
 void add_waiting(const Communicator& communicator, const Ledger& ledger, const CommonClock& clock,
-                 int world_rank, int world_ranks, Waiting& sum) {
+                 int world_rank, int world_ranks, Waiting& sum, const TransferVisitor& visit) {
   sum.wait.resize(ledger.entries().size());
   sum.wire.resize(ledger.entries().size());
   sum.waited_for.resize(static_cast<std::size_t>(world_ranks));
@@ -62,6 +62,7 @@ void add_waiting(const Communicator& communicator, const Ledger& ledger, const C
       for (std::size_t rank = 1; rank < ranks; ++rank)
         if (all[rank * here + i] > all[last * here + i]) last = rank;
       add(transfers[begin + i], clock, all[last * here + i], world_rank_of[last], sum);
+      if (visit) visit(transfers[begin + i], all[last * here + i], world_rank_of[last]);
     }
   }
 }

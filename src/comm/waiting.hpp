@@ -15,6 +15,7 @@
 #include "comm/communicator.hpp"
 #include "comm/ledger.hpp"
 
+#include <functional>
 #include <vector>
 
 namespace minisp::comm {
@@ -25,10 +26,13 @@ struct Waiting {
   std::vector<double> waited_for;  ///< of each world rank: while it was the last to arrive
 };
 
+/// Is shown each transfer with the last arrival (on the common clock) and the world rank that it was of.
+using TransferVisitor = std::function<void(const Transfer&, double last_arrival, int last_rank)>;
+
 /// Adds the transfers of `communicator` in `ledger` (a copy from before this call). Collective over the
 /// communicator, in pieces of bounded memory; the ledger's own entries do not grow. `world_ranks` is the size
 /// of the world, `world_rank` this rank's place in it.
 void add_waiting(const Communicator& communicator, const Ledger& ledger, const CommonClock& clock,
-                 int world_rank, int world_ranks, Waiting& sum);
+                 int world_rank, int world_ranks, Waiting& sum, const TransferVisitor& visit = {});
 
 }  // namespace minisp::comm

@@ -72,9 +72,13 @@ struct VerifyConfig {
 };
 
 struct OutputConfig {
-  std::string file;        ///< HDF5, empty: none
-  bool overwrite = false;  ///< replace a file that exists
+  std::string file;             ///< HDF5, empty: none
+  bool overwrite = false;       ///< replace a file that exists
+  std::string trace;            ///< Chrome trace of the last step, empty: none
+  std::string execution_trace;  ///< folder of Chakra execution traces of the last step, empty: none
   bool activations = false, logits = false, gradients = false, weights = false;  ///< of the last step
+
+  bool traces() const { return !trace.empty() || !execution_trace.empty(); }
 };
 
 struct ExportConfig {

@@ -375,6 +375,11 @@ void add_run(std::vector<Key>& keys) {
       member("output.file", &Config::output, &O::file, "", any, "HDF5 file of results; empty: none"));
   keys.push_back(
       member("output.overwrite", &Config::output, &O::overwrite, "", any, "replace a file that exists"));
+  keys.push_back(
+      member("output.trace", &Config::output, &O::trace, "", any,
+             "trace of the last step that chrome://tracing and Perfetto open (JSON); empty: none"));
+  keys.push_back(member("output.execution_trace", &Config::output, &O::execution_trace, "", any,
+                        "folder of Chakra execution traces of the last step, a file a rank; empty: none"));
   keys.push_back(member("output.activations", &Config::output, &O::activations, "", any,
                         "write those of the last step"));
   keys.push_back(

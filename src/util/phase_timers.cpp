@@ -8,11 +8,22 @@
 
 namespace minisp {
 
-PhaseTimers::Scope::Scope(PhaseTimers& timers, const char* name) : timers_(timers), outer_(timers.open_) {
+namespace {
+
+double seconds_of(PhaseTimers::Clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+PhaseTimers::Scope::Scope(PhaseTimers& timers, const char* name)
+    : timers_(timers), outer_(timers.open_), event_(timers.events_.size()) {
   Exec().fence();
   timers_.charge_open_phase();
   timers_.open_ = timers_.find_or_add(name);
   ++timers_.entries_[timers_.open_].calls;
+  if (timers_.records_)
+    timers_.events_.push_back({timers_.open_, timers_.depth_++, seconds_of(timers_.since_), 0});
   Kokkos::Profiling::pushRegion(name);
 }
 
@@ -21,6 +32,14 @@ PhaseTimers::Scope::~Scope() {
   Kokkos::Profiling::popRegion();
   timers_.charge_open_phase();
   timers_.open_ = outer_;
+  if (!timers_.records_) return;
+  timers_.events_[event_].end = seconds_of(timers_.since_);
+  --timers_.depth_;
+}
+
+void PhaseTimers::record_events(bool on) {
+  if (on) events_.clear();
+  records_ = on;
 }
 
 void PhaseTimers::charge_open_phase() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <utility>
@@ -22,6 +23,13 @@ class PhaseTimers {
     long calls = 0;
   };
 
+  /// One call of a phase, in seconds of Clock.
+  struct Event {
+    int entry = 0;  ///< of entries()
+    int depth = 0;  ///< phases that were open around it
+    double begin = 0, end = 0;
+  };
+
   /// Opens phase `name` for the lifetime of the returned scope; also a Kokkos profiling region of that
   /// name. Fences the default execution space at both ends, so that asynchronous kernels are counted where
   /// they were started.
@@ -35,6 +43,7 @@ class PhaseTimers {
    private:
     PhaseTimers& timers_;
     int outer_;
+    std::size_t event_;
   };
   [[nodiscard]] Scope phase(const char* name) { return Scope(*this, name); }
 
@@ -44,6 +53,12 @@ class PhaseTimers {
   /// stretch) seconds, which count as the phase's.
   using Drag = std::function<double(const std::string& phase, double seconds)>;
   void set_drag(Drag drag) { drag_ = std::move(drag); }
+
+  /// Remembers the calls of phases that begin from now on, and forgets earlier ones; or no longer. Not within
+  /// a phase.
+  void record_events(bool on);
+  /// In the order in which they began.
+  const std::vector<Event>& events() const { return events_; }
 
   /// Sum over the phases.
   double total() const;
@@ -58,6 +73,9 @@ class PhaseTimers {
   int open_ = -1;  // index of the innermost open phase
   Clock::time_point since_{};
   Drag drag_;
+  bool records_ = false;
+  int depth_ = 0;
+  std::vector<Event> events_;
 };
 
 }  // namespace minisp

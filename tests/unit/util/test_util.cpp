@@ -64,6 +64,31 @@ TEST(PhaseTimers, DragMakesItsPhaseLonger) {
   EXPECT_GE(timers.entries()[1].seconds, 0.02);
 }
 
+TEST(PhaseTimers, EventsAreTheCallsOfPhases) {
+  PhaseTimers timers;
+  { auto unseen = timers.phase("before"); }
+  timers.record_events(true);
+  {
+    auto outer = timers.phase("outer");
+    auto inner = timers.phase("inner");
+  }
+  { auto again = timers.phase("outer"); }
+  timers.record_events(false);
+  { auto unseen = timers.phase("after"); }
+  const auto& events = timers.events();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(timers.entries()[static_cast<std::size_t>(events[0].entry)].name, "outer");
+  EXPECT_EQ(timers.entries()[static_cast<std::size_t>(events[1].entry)].name, "inner");
+  EXPECT_EQ(events[0].depth, 0);
+  EXPECT_EQ(events[1].depth, 1);
+  EXPECT_EQ(events[2].depth, 0);
+  EXPECT_LE(events[0].begin, events[1].begin);
+  EXPECT_LE(events[1].end, events[0].end);
+  EXPECT_LE(events[0].end, events[2].begin);
+  // The inner phase's own time is its event; the outer one's is what is left.
+  EXPECT_NEAR(timers.entries()[2].seconds, events[1].end - events[1].begin, 1e-6);
+}
+
 TEST(PhaseTimers, ResetKeepsTheNames) {
   PhaseTimers timers;
   {
