@@ -19,7 +19,7 @@ constexpr const char* family_key = "model.family";
 /// Where and how it is computed, for how long, what is reported: no number of the training depends on these.
 /// Weights come from the checkpoint, whatever they were at first.
 bool is_free(const std::string& key) {
-  constexpr std::array tables{"parallel.", "verify.", "output.", "export.", "checkpoint."};
+  constexpr std::array tables{"parallel.", "verify.", "output.", "export.", "inject.", "checkpoint."};
   constexpr std::array keys{"train.steps",  "train.warmup_steps", "train.recompute",
                             "model.preset", "model.folder",       "model.weights"};
   return std::any_of(tables.begin(), tables.end(),

@@ -12,7 +12,7 @@ seconds_to_end=30
 
 # A model so small that a step is little beside its checkpoint, one after every step.
 saved=$scratch/saved
-sed -e 's/^batch = .*/batch = 4/; s/^sequence_length = .*/sequence_length = 24/; s/^steps = .*/steps = 1000000/' \
+sed -e 's/^batch = .*/batch = 4/; s/^sequence_length = .*/sequence_length = 24/; s/^steps = .*/steps = 10000/' \
   -e 's/^warmup_steps = .*/warmup_steps = 0\nprecision = "fp64"/; s/^layers = .*/layers = 1/; s/^hidden = .*/hidden = 48/' \
   -e 's/^intermediate = .*/intermediate = 64/; s/^vocabulary = .*/vocabulary = 128/' \
   -e '/^system = /d; /^\[parallel\]/d' "$tiny" >"$scratch/deck.toml"
@@ -84,7 +84,7 @@ for ((i = 0; i < kills; ++i)); do
 done
 [[ -n $(newest) ]] || die "no checkpoint was ever written"
 command=("last restart")
-expect_valid 2 run "${deck[@]}" "${systems[0]}" --restart "$saved" "train.steps=$((10#$(newest | tr -dc 0-9 | sed 's/5$//') + 3))" \
+expect_valid 2 run "${deck[@]}" "${systems[0]}" --restart "$saved" "train.steps=$((10#$(newest | tr -dc 0-9 | sed 's/5$//') + 8))" \
   "checkpoint.folder=$scratch/end"
 echo "kill_test.sh: $kills kills, $went_on of them of runs that had saved more, $in_writing while a checkpoint was written," \
   "$none_yet before there was one; the slowest job took $slowest ms to end"

@@ -109,17 +109,18 @@ expect_valid 2 run "${deck[@]}" --restart "$saved" --dry-run
 expect_out 'after step 6'
 
 # Asked to stop: all ranks at the same step, with a checkpoint, and an exit code of its own.
-sed -e 's/^steps = .*/steps = 100000/' "$tiny" >"$scratch/long.toml"
+sed -e 's/^steps = .*/steps = 9998/' "$tiny" >"$scratch/long.toml"
 long=("$scratch/long.toml" verify.enabled=false "${ulysses[@]}")
 stopped() { # stopped NAME: the run that has just ended, of which one rank got that signal
   expect_code 4
-  expect_out "^STOPPED: by $1, after step [0-9]+ of 100002. Go on with --restart $stop/step-[0-9]+.h5$"
+  expect_out "^STOPPED: by $1, after step [0-9]+ of 10000. Go on with --restart $stop/step-[0-9]+.h5$"
   expect_no_out '^FOM'
   if grep -q '^minisp: ' "$scratch/err"; then die "an error is printed"; fi
   done_steps=$(sed -n 's/^STOPPED: .* after step \([0-9]*\) of .*/\1/p' "$scratch/out")
   expect_files "$stop" "$(printf 'step-%06d.h5' "$done_steps")"
-  expect_valid 2 run "${long[@]}" --restart "$stop" "train.steps=$((done_steps + 1))" train.warmup_steps=0
-  expect_out "^step +$((done_steps + 1))/$((done_steps + 1)) "
+  # Several steps: a busy machine takes a core away between the phases of one or another.
+  expect_valid 2 run "${long[@]}" --restart "$stop" "train.steps=$((done_steps + 6))" train.warmup_steps=0
+  expect_out "^step +$((done_steps + 1))/$((done_steps + 6)) "
 }
 stop_by() { # stop_by SIGNAL
   stop=$scratch/stop-$1

@@ -60,10 +60,11 @@ TEST(Restart, AnotherFamilyIsRefusedEvenWithTheSameSizes) {
 
 TEST(Restart, HowItIsComputedMayChange) {
   EXPECT_THAT(restart({}), ElementsAre());
-  EXPECT_THAT(restart({"parallel.system=ulysses", "parallel.sharding=zero3", "train.steps=99",
-                       "train.warmup_steps=0", "train.recompute=full", "verify.enabled=false",
-                       "output.file=a.h5", "checkpoint.folder=b", "checkpoint.every=7"}),
-              ElementsAre());
+  EXPECT_THAT(
+      restart({"parallel.system=ulysses", "parallel.sharding=zero3", "train.steps=99", "train.warmup_steps=0",
+               "train.recompute=full", "verify.enabled=false", "output.file=a.h5", "checkpoint.folder=b",
+               "checkpoint.every=7", "inject.slow_rank=1", "inject.slow_factor=2.0"}),
+      ElementsAre());
 }
 
 TEST(Restart, TheScheduleMayChangeWithANote) {
