@@ -110,8 +110,9 @@ void expect_nested(std::vector<Slice> track) {
   std::vector<Slice> open;
   for (const auto& slice : track) {
     while (!open.empty() && open.back().end <= slice.begin + rounding) open.pop_back();
-    if (!open.empty())
+    if (!open.empty()) {
       EXPECT_LE(slice.end, open.back().end + rounding) << slice.name << " in " << open.back().name;
+    }
     open.push_back(slice);
   }
 }
@@ -205,7 +206,9 @@ TEST_F(Trace, ExecutionTracesFitTogether) {
       const auto& node = graph[id];
       EXPECT_EQ(node.at("id"), id);
       for (const auto& dependency : node.at("data_deps")) EXPECT_LT(dependency.get<std::size_t>(), id);
-      if (id > 0) EXPECT_FALSE(node.at("data_deps").empty());
+      if (id > 0) {
+        EXPECT_FALSE(node.at("data_deps").empty());
+      }
       end = std::max(end,
                      node.at("start_time_micros").get<double>() + node.at("duration_micros").get<double>());
       std::map<std::string, json> attributes;
@@ -223,7 +226,9 @@ TEST_F(Trace, ExecutionTracesFitTogether) {
     EXPECT_GT(end, 0);
     for (const auto& [group, collectives] : mine) {
       const auto [known, is_new] = sequence_of_group.emplace(group, collectives);
-      if (!is_new) EXPECT_EQ(known->second, collectives);
+      if (!is_new) {
+        EXPECT_EQ(known->second, collectives);
+      }
     }
   }
 }
