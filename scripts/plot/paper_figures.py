@@ -94,7 +94,7 @@ def row_of(entry, path, line):
 
 def read_summary(path):
     if not path.is_file():
-        raise Failure(path, "there is no such file", "Name the folder that scripts/run_paper.sh has filled")
+        raise Failure(path, "there is no such file", "Name a folder with a summary.csv (doc/reports.md)")
     rows = []
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -105,7 +105,7 @@ def read_summary(path):
             for entry in reader:
                 rows.append(row_of(entry, path, reader.line_num))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise Failure(path, f"is no CSV file ({error})", "Name the folder that scripts/run_paper.sh has filled") from error
+        raise Failure(path, f"is no CSV file ({error})", "Name a folder with a summary.csv (doc/reports.md)") from error
     return rows
 
 
@@ -237,7 +237,7 @@ def draw_losses(folder, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="with summary.csv, as scripts/run_paper.sh leaves it")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="with summary.csv (doc/reports.md)")
     parser.add_argument("--output", required=True, type=Path, metavar="FOLDER", help="where the figures go")
     parser.add_argument("--format", choices=["svg", "pdf", "png"], default="svg", help="kind of file (default svg)")
     parser.add_argument("--overwrite", action="store_true", help="replace figures that are there")
