@@ -6,7 +6,7 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 
-targets=(deck config_json safetensors safetensors_index)
+targets=(deck config_json safetensors safetensors_index checkpoint)
 seconds=60
 length=4096
 build=$repository/build-fuzz
@@ -36,6 +36,7 @@ set_sources() {
     deck) seeds+=("$repository/inputs") ;;
     config_json) seeds+=("$work/seeds-config_json") ;;
     safetensors_index) dictionary=$repository/tests/fuzz/safetensors.dict ;;
+    checkpoint) dictionary=/dev/null ;;
   esac
 }
 
