@@ -109,9 +109,19 @@ void write_attribute_values(hid_t object, const std::string& name, hid_t type, h
   checked(H5Awrite(attribute.get(), type, values), "cannot write the attribute", location_name(object, name));
 }
 
+constexpr const char* foreign_file = "Was the file written by this version of miniSP?";
+
 H5Attribute open_attribute(hid_t object, const std::string& name) {
-  return H5Attribute(checked(H5Aopen(object, name.c_str(), H5P_DEFAULT), "there is no such attribute",
+  if (!has_attribute(object, name))
+    throw input_error("there is no such attribute", location_name(object, name), foreign_file);
+  return H5Attribute(checked(H5Aopen(object, name.c_str(), H5P_DEFAULT), "cannot open the attribute",
                              location_name(object, name)));
+}
+
+void require_numbers(hid_t type, const std::string& where) {
+  const auto kind = H5Tget_class(type);
+  if (kind != H5T_INTEGER && kind != H5T_FLOAT)
+    throw input_error("holds no numbers where some are expected", where, foreign_file);
 }
 
 /// Strings of a dataset or attribute of one dimension or none, of fixed or variable length.
@@ -119,7 +129,7 @@ H5Attribute open_attribute(hid_t object, const std::string& name) {
 std::vector<std::string> read_strings(hid_t file_type, hid_t space, const std::string& where,
                                       const std::function<herr_t(hid_t, void*)>& read) {
   if (H5Tget_class(file_type) != H5T_STRING)
-    throw input_error("holds numbers where text is expected", where, "Was the file written by miniSP?");
+    throw input_error("holds numbers where text is expected", where, foreign_file);
   const auto count =
       static_cast<std::size_t>(checked(H5Sget_simple_extent_npoints(space), "cannot tell the size", where));
   std::vector<std::string> texts(count);
@@ -241,9 +251,7 @@ bool exists(hid_t location, const std::string& path) {
 
 H5Group open_group(hid_t location, const std::string& path) {
   H5Group group(H5Gopen2(location, path.c_str(), H5P_DEFAULT));
-  if (!group)
-    throw input_error("there is no such group", location_name(location, path),
-                      "Was the file written by this version of miniSP?");
+  if (!group) throw input_error("there is no such group", location_name(location, path), foreign_file);
   return group;
 }
 
@@ -315,16 +323,18 @@ T read_attribute(hid_t object, const std::string& name) {
     if constexpr (IsVector<T>::value) {
       return texts;
     } else {
-      if (texts.size() != 1) throw input_error("is not one text", where, "Was the file written by miniSP?");
+      if (texts.size() != 1) throw input_error("is not one text", where, foreign_file);
       return texts[0];
     }
   } else if constexpr (IsVector<T>::value) {
+    require_numbers(type.get(), where);
     T values(static_cast<std::size_t>(count));
     checked(H5Aread(attribute.get(), hdf5_type<typename T::value_type>(), values.data()),
             "cannot read the attribute", where);
     return values;
   } else {
-    if (count != 1) throw input_error("is not one number", where, "Was the file written by miniSP?");
+    require_numbers(type.get(), where);
+    if (count != 1) throw input_error("is not one number", where, foreign_file);
     T value{};
     checked(H5Aread(attribute.get(), hdf5_type<T>(), &value), "cannot read the attribute", where);
     return value;
@@ -394,9 +404,7 @@ void write_texts(hid_t location, const std::string& path, const std::vector<std:
 
 H5Dataset open_dataset(hid_t location, const std::string& path) {
   H5Dataset dataset(H5Dopen2(location, path.c_str(), H5P_DEFAULT));
-  if (!dataset)
-    throw input_error("there is no such dataset", location_name(location, path),
-                      "Was the file written by this version of miniSP?");
+  if (!dataset) throw input_error("there is no such dataset", location_name(location, path), foreign_file);
   return dataset;
 }
 
@@ -411,6 +419,7 @@ Shape shape_of(hid_t dataset) {
 template <class T>
 std::vector<T> read_all(hid_t location, const std::string& path) {
   const auto dataset = open_dataset(location, path);
+  require_numbers(H5Type(H5Dget_type(dataset.get())).get(), location_name(location, path));
   std::vector<T> values(static_cast<std::size_t>(elements_of(shape_of(dataset.get()))));
   checked(H5Dread(dataset.get(), hdf5_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
           "cannot read the dataset", location_name(location, path));
@@ -434,6 +443,7 @@ void select(hid_t space, const Slab& slab) {
 
 template <class T>
 void read_slab(hid_t dataset, const Slab& slab, T* out) {
+  require_numbers(H5Type(H5Dget_type(dataset)).get(), location_name(dataset));
   const H5Space file_space(checked(H5Dget_space(dataset), "cannot tell the shape", location_name(dataset)));
   select(file_space.get(), slab);
   const auto memory_space = space_of(slab.count);
@@ -459,8 +469,7 @@ std::vector<std::string> read_texts(hid_t location, const std::string& path) {
 
 std::string read_text(hid_t location, const std::string& path) {
   auto texts = read_texts(location, path);
-  if (texts.size() != 1)
-    throw input_error("is not one text", location_name(location, path), "Was the file written by miniSP?");
+  if (texts.size() != 1) throw input_error("is not one text", location_name(location, path), foreign_file);
   return texts[0];
 }
 

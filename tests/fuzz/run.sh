@@ -36,7 +36,7 @@ set_sources() {
     deck) seeds+=("$repository/inputs") ;;
     config_json) seeds+=("$work/seeds-config_json") ;;
     safetensors_index) dictionary=$repository/tests/fuzz/safetensors.dict ;;
-    checkpoint) dictionary=/dev/null ;;
+    checkpoint) dictionary= ;; # its inputs are numbers
   esac
 }
 
@@ -46,7 +46,7 @@ run_target() {
   mkdir -p "$work/$1"
   # A hostile size is one allocation far larger than any input; leaks are looked for at the end.
   if "$build/tests/fuzz/fuzz_$1" -max_total_time="$seconds" -max_len="$length" -timeout=20 -rss_limit_mb=2048 \
-    -malloc_limit_mb=64 -dict="$dictionary" -artifact_prefix="$work/$1-" -print_final_stats=1 "$work/$1" "${seeds[@]}" \
+    -malloc_limit_mb=64 ${dictionary:+"-dict=$dictionary"} -artifact_prefix="$work/$1-" -print_final_stats=1 "$work/$1" "${seeds[@]}" \
     >"$log" 2>&1; then
     awk -v name="$1" -v seconds="$seconds" '/DONE/ { for (i = 1; i < NF; ++i) if ($i == "cov:") edges = $(i + 1) }
       /number_of_executed_units/ { runs = $2 }

@@ -59,6 +59,33 @@ TEST(Hdf5, AttributesReturnAsWritten) {
               testing::AllOf(HasSubstr(path), HasSubstr("absent")));
 }
 
+// A file of another program: what is missing or of another kind is the user's to mend, not the machine's.
+TEST(Hdf5, OtherContentIsBadInput) {
+  const test::ScratchFolder folder;
+  const auto path = folder / "a.h5";
+  {
+    const auto file = create_file(path);
+    write_attribute(file.get(), "text", "1");
+    write_attribute(file.get(), "numbers", std::vector<double>{1, 2});
+    write_text(file.get(), "/group/text", "1", "a text");
+  }
+  const auto file = open_for_reading(path);
+  const auto expect_refused = [&](const auto& read, const std::string& where) {
+    const Error error = error_of(read);
+    EXPECT_EQ(error.code(), ExitCode::bad_input) << error.what();
+    EXPECT_THAT(error.where(), testing::AllOf(HasSubstr(path), HasSubstr(where)));
+    EXPECT_FALSE(error.remedy().empty());
+  };
+  expect_refused([&] { read_attribute<std::int64_t>(file.get(), "absent"); }, "absent");
+  expect_refused([&] { read_attribute<double>(file.get(), "text"); }, "text");
+  expect_refused([&] { read_attribute<std::vector<std::int64_t>>(file.get(), "text"); }, "text");
+  expect_refused([&] { read_attribute<double>(file.get(), "numbers"); }, "numbers");
+  expect_refused([&] { read_attribute<std::string>(file.get(), "numbers"); }, "numbers");
+  expect_refused([&] { open_dataset(file.get(), "/group"); }, "group");
+  expect_refused([&] { read_doubles(file.get(), "/group/text"); }, "text");
+  expect_refused([&] { read_doubles(open_dataset(file.get(), "/group/text").get(), {}); }, "text");
+}
+
 TEST(Hdf5, DatasetsReturnAsWritten) {
   const test::ScratchFolder folder;
   const auto path = folder / "a.h5";
