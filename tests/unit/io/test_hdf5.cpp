@@ -83,7 +83,7 @@ TEST(Hdf5, OtherContentIsBadInput) {
   expect_refused([&] { read_attribute<std::string>(file.get(), "numbers"); }, "numbers");
   expect_refused([&] { open_dataset(file.get(), "/group"); }, "group");
   expect_refused([&] { read_doubles(file.get(), "/group/text"); }, "text");
-  expect_refused([&] { read_doubles(open_dataset(file.get(), "/group/text").get(), {}); }, "text");
+  expect_refused([&] { read_doubles(open_dataset(file.get(), "/group/text").get(), Slab{}); }, "text");
 }
 
 TEST(Hdf5, DatasetsReturnAsWritten) {
