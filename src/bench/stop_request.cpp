@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <cstddef>
 #include <vector>
 
 namespace minisp::bench {
@@ -53,9 +54,17 @@ StopRequest::StopRequest(Clock::time_point start, std::optional<double> limit) {
   if (limit)
     end_ = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*limit));
   caught = 0;
+  // On a stack of its own: kernels that oneDNN 2.6 makes for sgemm keep data where the stack pointer says
+  // that there is room, and a handler on the ordinary stack writes over it (the heap is then corrupt). The
+  // kernel hands a signal of the process to its first thread, which this is.
+  static std::array<char, std::size_t{1} << 16> stack;
+  stack_t alternate{};
+  alternate.ss_sp = stack.data();
+  alternate.ss_size = stack.size();
+  sigaltstack(&alternate, nullptr);
   struct sigaction action {};
   action.sa_handler = remember_signal;
-  action.sa_flags = SA_RESTART;  // system calls under way go on: MPI and HDF5 need not know
+  action.sa_flags = SA_ONSTACK | SA_RESTART;  // system calls under way go on: MPI and HDF5 need not know
   for (const int signal : signals) sigaction(signal, &action, nullptr);
 }
 
