@@ -125,6 +125,7 @@ stopped() { # stopped NAME: the run that has just ended, of which one rank got t
 stop_by() { # stop_by SIGNAL
   stop=$scratch/stop-$1
   command=("${launcher[@]}" 4 "$MINISP" run "${long[@]}" "checkpoint.folder=$stop")
+  : >"$scratch/out" # what the last run printed is not this one's
   "${command[@]}" >"$scratch/out" 2>"$scratch/err" </dev/null &
   local job=$! ranks
   for _ in {1..600}; do
