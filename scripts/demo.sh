@@ -122,8 +122,8 @@ train() {
 fitting_rate() {
   awk '
     function bytes(value, unit) { return value * 1024 ^ (index("KMGT", substr(unit, 1, 1))) }
-    /^  all_to_all, / { exchange += bytes($(NF - 2), $(NF - 1)) }
-    /^  all_reduce_sum, / { sum += bytes($(NF - 2), $(NF - 1)) }
+    /^  all_to_all, / { exchange += bytes($(NF - 5), $(NF - 4)) } # four columns of seconds follow
+    /^  all_reduce_sum, / { sum += bytes($(NF - 5), $(NF - 4)) }
     /^EXCHANGE: / { share = $2 / 100 }
     /^STEP: / { step = $2 }
     END {
