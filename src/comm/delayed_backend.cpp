@@ -25,10 +25,10 @@ class Deferred : public Pending {
 }  // namespace
 
 DelayedBackend::DelayedBackend(std::shared_ptr<Backend> inner, const Delays& delays)
-    : inner_(std::move(inner)), delays_(delays) {}
+    : BackendDecorator(std::move(inner)), delays_(delays) {}
 
 std::shared_ptr<Backend> DelayedBackend::split(int color, int key) const {
-  return std::make_shared<DelayedBackend>(inner_->split(color, key), delays_);
+  return std::make_shared<DelayedBackend>(inner()->split(color, key), delays_);
 }
 
 void DelayedBackend::come_late() {
@@ -36,8 +36,8 @@ void DelayedBackend::come_late() {
   std::this_thread::sleep_for(std::chrono::duration<double>(share * delays_.longest_seconds));
 }
 
-std::unique_ptr<Pending> DelayedBackend::start(std::function<void()> whole,
-                                               const std::function<std::unique_ptr<Pending>()>& begin) {
+std::unique_ptr<Pending> DelayedBackend::pass_on_started(
+    std::function<void()> whole, const std::function<std::unique_ptr<Pending>()>& begin) {
   come_late();
   // The same choice on every rank: a deferred call changes places with others.
   switch (static_cast<int>(3 * math::random_uniform(delays_.seed, 0, calls_))) {
@@ -49,48 +49,6 @@ std::unique_ptr<Pending> DelayedBackend::start(std::function<void()> whole,
     default:
       return begin();
   }
-}
-
-void DelayedBackend::all_to_all(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) {
-  come_late();
-  inner_->all_to_all(exec, send, receive, block_bytes);
-}
-
-std::unique_ptr<Pending> DelayedBackend::start_all_to_all(const Exec& exec, const void* send, void* receive,
-                                                          std::size_t block_bytes) {
-  return start([=, this] { inner_->all_to_all(exec, send, receive, block_bytes); },
-               [=, this] { return inner_->start_all_to_all(exec, send, receive, block_bytes); });
-}
-
-void DelayedBackend::all_gather(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) {
-  come_late();
-  inner_->all_gather(exec, send, receive, block_bytes);
-}
-
-std::unique_ptr<Pending> DelayedBackend::start_all_gather(const Exec& exec, const void* send, void* receive,
-                                                          std::size_t block_bytes) {
-  return start([=, this] { inner_->all_gather(exec, send, receive, block_bytes); },
-               [=, this] { return inner_->start_all_gather(exec, send, receive, block_bytes); });
-}
-
-void DelayedBackend::broadcast(const Exec& exec, void* data, std::size_t bytes, int root) {
-  come_late();
-  inner_->broadcast(exec, data, bytes, root);
-}
-
-void DelayedBackend::host_all_gather(const void* send, void* receive, std::size_t block_bytes) {
-  come_late();
-  inner_->host_all_gather(send, receive, block_bytes);
-}
-
-void DelayedBackend::host_broadcast(void* data, std::size_t bytes, int root) {
-  come_late();
-  inner_->host_broadcast(data, bytes, root);
-}
-
-void DelayedBackend::barrier() {
-  come_late();
-  inner_->barrier();
 }
 
 }  // namespace minisp::comm
