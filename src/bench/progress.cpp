@@ -35,8 +35,9 @@ void Progress::show(Index step, const train::StepResult& result, Index tokens, c
       result.loss, result.gradient_norm, result.seconds, static_cast<double>(tokens) / result.seconds, note);
   if (terminal_)
     fmt::print("\r{:<100}", line);
-  else if (step % every_ == 0 || step + 1 == total_)
+  else if (!shown_ || step % every_ == 0 || step + 1 == total_)
     fmt::print("{}\n", line);
+  shown_ = true;
   std::fflush(stdout);
 }
 

@@ -19,6 +19,7 @@ class Progress {
 
  private:
   bool prints_, terminal_;
+  bool shown_ = false;   // a job that goes on shows where it took up
   Index total_, every_;  // a log gets about twenty lines
 };
 

@@ -48,9 +48,9 @@ const Node& as_table(const Node& node, const std::string& key) {
   return node;
 }
 
-const std::vector<Node>& elements(const Node& node, const std::string& key) {
+const std::vector<Node>& elements(const Node& node, const char* key) {
   if (node.kind != Node::Kind::array || node.children.empty())
-    refuse(node, key, "this is no list, or an empty one", "Write it as [[" + key + "]] or [one, two]");
+    refuse(node, key, "this is no list, or an empty one", "Write it as [[" + std::string(key) + "]] or [one, two]");
   return node.children;
 }
 
