@@ -15,4 +15,5 @@ program=${MINISP:-${SLURM_SUBMIT_DIR:-$PWD}/build/src/minisp}
 
 echo "nodes: $SLURM_JOB_NODELIST, ranks: $SLURM_NTASKS"
 # Consecutive ranks on one node (block): a group of BASP is K consecutive ranks and stays inside it.
-srun --distribution=block:block --cpu-bind=cores "$program" run "$@" output.file="minisp-$SLURM_JOB_ID.h5"
+# A rank that dies may leave the others waiting: a minute after the first one ends, all do.
+srun --distribution=block:block --cpu-bind=cores --wait=60 "$program" run "$@" output.file="minisp-$SLURM_JOB_ID.h5"

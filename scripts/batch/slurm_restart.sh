@@ -20,7 +20,9 @@ saved=${MINISP_SAVED:-saved-$SLURM_JOB_ID}
 restart=()
 if compgen -G "$saved/step-*.h5" >/dev/null; then restart=(--restart "$saved"); fi
 code=0
-srun --distribution=block:block --cpu-bind=cores --kill-on-bad-exit=1 "$program" run "$@" \
+# A rank that dies may leave the others waiting: a minute after the first one ends, all do. Not --kill-on-bad-exit: exit code 4
+# would count as bad, and ranks that end a moment after the first would be killed, with which srun's exit code is another.
+srun --distribution=block:block --cpu-bind=cores --wait=60 "$program" run "$@" \
   checkpoint.folder="$saved" checkpoint.every=100 ${restart[@]+"${restart[@]}"} || code=$?
 # 4: stopped with a checkpoint to go on from (doc/checkpoints.md).
 if [[ $code -eq 4 ]]; then
