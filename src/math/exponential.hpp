@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <type_traits>
 
 namespace minisp::math {
@@ -58,6 +59,30 @@ struct ExponentialConstants<double> {
   }
 };
 
+// (2^r - 1) / r on [-1/2, 1/2]. float: minimax of the error of 2^r in units in the last place (1.1 of them,
+// relative 1.1e-7); double: interpolated at the Chebyshev nodes (9e-18). That 2^0 comes out as 1 exactly
+// keeps the largest probability of a row exact. V: T, or a vector of T.
+template <class T>
+struct Exp2Fraction;
+template <>
+struct Exp2Fraction<float> {
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION static V at(const V& r) {
+    return ((((0x1.5ab438p-10f * r + 0x1.3cecap-7f) * r + 0x1.c6baa2p-5f) * r + 0x1.ebf9b4p-3f) * r +
+            0x1.62e424p-1f);
+  }
+};
+template <>
+struct Exp2Fraction<double> {
+  template <class V>
+  KOKKOS_FORCEINLINE_FUNCTION static V at(const V& r) {
+    V p = 0x1.e9d3fe3952179p-32 * r + 0x1.e6063f7217bc6p-28;
+    p = ((p * r + 0x1.b524fae627834p-24) * r + 0x1.62bfd47773353p-20) * r + 0x1.ffcbfc670dcd4p-17;
+    p = ((p * r + 0x1.430913096fd9fp-13) * r + 0x1.5d87fe78a5276p-10) * r + 0x1.3b2ab6fba1ddap-7;
+    return ((p * r + 0x1.c6b08d704a0c2p-5) * r + 0x1.ebfbdff82c598p-3) * r + 0x1.62e42fefa39efp-1;
+  }
+};
+
 }  // namespace detail
 
 /// exp(x), within 1.1 units in the last place. 0 where the result would be below the smallest normal number
@@ -66,8 +91,7 @@ template <class T>
 KOKKOS_INLINE_FUNCTION T exponential(T x) {
   using C = detail::ExponentialConstants<T>;
   using Bits = typename C::Bits;
-  constexpr T log2_e = static_cast<T>(1.44269504088896340736);
-  const T shifted = x * log2_e + C::rounder;
+  const T shifted = x * std::numbers::log2e_v<T> + C::rounder;
   const T n = shifted - C::rounder;
   const T r = (x - n * C::ln2_high) - n * C::ln2_low;
   const T mantissa = T(1) + (r + r * r * C::q(r));
@@ -81,6 +105,34 @@ KOKKOS_INLINE_FUNCTION T exponential(T x) {
   const T result = mantissa * power;
   const T floored = x < C::lowest ? T(0) : result;
   return x > C::highest ? C::infinity : floored;
+}
+
+/// 2^x, within 2.1 units in the last place in float and 1.2 in double for x up to the largest exponent; what
+/// would be below the smallest normal number (twice that at most) is 0, as is 2^-inf. Half of exponential()'s
+/// instructions: for arguments that are rounded already, whose own error is larger than what this adds.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T exp2(T x) {
+  using C = detail::ExponentialConstants<T>;
+  using Bits = std::make_unsigned_t<typename C::Bits>;
+  const T shifted = x + C::rounder;
+  const T r = x - (shifted - C::rounder);
+  const T power = detail::Exp2Fraction<T>::at(r) * r + T(1);
+  Bits bits, integer;
+  std::memcpy(&bits, &power, sizeof bits);
+  std::memcpy(&integer, &shifted, sizeof integer);
+  // The integer moves into the exponent field. Unsigned: far below the smallest exponent the sum wraps round.
+  bits += integer << C::mantissa_bits;
+  T result;
+  std::memcpy(&result, &bits, sizeof result);
+  return x < T(std::numeric_limits<T>::min_exponent) ? T(0) : result;
+}
+
+/// 1 / (1 + 2^x), within 3.5 units in the last place in float and 2.5 in double; 0 where the result would be
+/// below the smallest normal number.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T over_one_plus_exp2(T x) {
+  const T quotient = T(1) / (T(1) + exp2(x));
+  return x > T(1 - std::numeric_limits<T>::min_exponent) ? T(0) : quotient;
 }
 
 /// 1 / (1 + exp(-x)), within 2.5 units in the last place (0 below -88, double: -709).

@@ -8,6 +8,7 @@
 #include "util/kokkos_compat.hpp"
 
 #include <algorithm>
+#include <numbers>
 #include <stdexcept>
 
 namespace minisp::model {
@@ -49,11 +50,15 @@ void softmax_cross_entropy(const Exec& exec, const Matrix<Accumulate<T>>& logits
                                            [=](const Index v) { return row[v]; });
         const A label_logit = row[label];
         team.team_barrier();  // the label's logit is read before it is overwritten
-        const A sum = math::row_sum<A>(team, columns, [=](const Index v) {
-          const A power = math::exponential(row[v] - largest);
-          row[v] = power;
-          return power;
-        });
+        // A logit's own rounding error is as large as that of its product with log2(e).
+        const A sum = math::row_sum<A>(
+            team, columns,
+            [=](const Index v) {
+              const A power = math::exp2((row[v] - largest) * std::numbers::log2e_v<A>);
+              row[v] = power;
+              return power;
+            },
+            math::RowsAhead<A>{row + row_stride(logits)});
         Kokkos::single(Kokkos::PerTeam(team),
                        [=]() { losses(r) = (largest - label_logit) + compat::math::log(sum); });
         if (!with_gradient) return;

@@ -6,12 +6,22 @@
 #include "math/precision.hpp"
 #include "math/row_reduce.hpp"
 
+#include <numbers>
+
 namespace minisp::model {
 
 namespace {
 
 constexpr double gelu_scale = 0.797884560802865355880;  // sqrt(2/pi)
 constexpr double gelu_cubic = 0.044715;
+
+/// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), u = sqrt(2/pi) (v + 0.044715 v^3).
+template <class A>
+KOKKOS_FORCEINLINE_FUNCTION A gelu_gate(A v) {
+  constexpr A scale = static_cast<A>(-2 * gelu_scale * std::numbers::log2e),
+              cubic = static_cast<A>(-2 * gelu_scale * gelu_cubic * std::numbers::log2e);
+  return math::over_one_plus_exp2(v * (scale + cubic * v * v));
+}
 
 }  // namespace
 
@@ -66,12 +76,13 @@ void gelu_tanh_forward(const Exec& exec, const Matrix<const T>& x, const Matrix<
         const Index r = static_cast<Index>(team.league_rank());
         const T* const in = &x(r, 0);
         T* const out = &act(r, 0);
-        math::for_columns(team, columns, [=](const Index c) {
-          constexpr A scale = static_cast<A>(2 * gelu_scale),
-                      cubic = static_cast<A>(2 * gelu_scale * gelu_cubic);
-          const A v = static_cast<A>(in[c]);
-          out[c] = static_cast<T>(v * math::sigmoid(v * (scale + cubic * v * v)));
-        });
+        math::for_columns(
+            team, columns,
+            [=](const Index c) {
+              const A v = static_cast<A>(in[c]);
+              out[c] = static_cast<T>(v * gelu_gate(v));
+            },
+            math::RowsAhead<T>{in + row_stride(x), out + row_stride(act)});
       });
 }
 
@@ -90,7 +101,7 @@ void gelu_tanh_backward(const Exec& exec, const Matrix<const T>& x, const Matrix
           constexpr A scale = static_cast<A>(2 * gelu_scale),
                       cubic = static_cast<A>(2 * gelu_scale * gelu_cubic);
           const A v = static_cast<A>(in[c]);
-          const A s = math::sigmoid(v * (scale + cubic * v * v));
+          const A s = gelu_gate(v);
           const A slope = s + v * s * (A(1) - s) * (scale + 3 * cubic * v * v);
           const A gradient = static_cast<A>(dout[c]);
           out[c] = static_cast<T>(v * s);

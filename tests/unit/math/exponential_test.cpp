@@ -54,6 +54,43 @@ TYPED_TEST(ExponentialTest, SigmoidErrorIsAsDocumented) {
   EXPECT_LT(worst<T>(-2, 2, 500000, found, exact), 2.5);
 }
 
+TYPED_TEST(ExponentialTest, Exp2ErrorIsAsDocumented) {
+  using T = TypeParam;
+  const double bound = std::is_same_v<T, float> ? 2.1 : 1.2;
+  const T low = std::numeric_limits<T>::min_exponent, high = std::numeric_limits<T>::max_exponent;
+  const auto found = [](T x) { return exp2(x); };
+  const auto exact = [](long double x) { return std::exp2(x); };
+  EXPECT_LT(worst<T>(low, high - T(0.01), 500000, found, exact), bound);
+  EXPECT_LT(worst<T>(-1, 1, 500000, found, exact), bound);
+  for (int n = std::numeric_limits<T>::min_exponent; n < std::numeric_limits<T>::max_exponent; ++n)
+    EXPECT_EQ(exp2(static_cast<T>(n)), std::ldexp(T(1), n));
+}
+
+TYPED_TEST(ExponentialTest, OverOnePlusExp2ErrorIsAsDocumented) {
+  using T = TypeParam;
+  const auto found = [](T x) { return over_one_plus_exp2(x); };
+  const auto exact = [](long double x) { return 1 / (1 + std::exp2(x)); };
+  const double bound = std::is_same_v<T, float> ? 3.5 : 2.5;
+  EXPECT_LT(worst<T>(-120, 120, 500000, found, exact), bound);
+  EXPECT_LT(worst<T>(-2, 2, 500000, found, exact), bound);
+}
+
+TYPED_TEST(ExponentialTest, LimitsOfPowersOfTwo) {
+  using T = TypeParam;
+  const T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+  const T lowest = std::numeric_limits<T>::min_exponent;
+  for (const T x : {-infinity, -std::numeric_limits<T>::max(), T(-1e4), std::nextafter(lowest, -infinity)}) {
+    EXPECT_EQ(exp2(x), 0) << x;
+    EXPECT_EQ(over_one_plus_exp2(x), 1) << x;
+  }
+  for (const T x : {infinity, std::numeric_limits<T>::max(), T(1e4), std::nextafter(1 - lowest, infinity)})
+    EXPECT_EQ(over_one_plus_exp2(x), 0) << x;
+  EXPECT_GT(over_one_plus_exp2(1 - lowest), 0);
+  EXPECT_EQ(over_one_plus_exp2(T(0)), T(0.5));
+  EXPECT_TRUE(std::isnan(exp2(nan)));
+  EXPECT_TRUE(std::isnan(over_one_plus_exp2(nan)));
+}
+
 TYPED_TEST(ExponentialTest, Limits) {
   using T = TypeParam;
   const T infinity = std::numeric_limits<T>::infinity();
