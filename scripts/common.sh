@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: the miniSP contributors
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# Sourced by the scripts beside it: where the sources are, how many jobs a build may use, how MPI starts.
+# Sourced by the scripts beside it: where the sources are, how many jobs a build may use, how MPI starts, commands that
+# are logged and stopped.
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -48,4 +49,60 @@ set_launcher() {
   if [[ $version =~ Open\ MPI|OpenRTE|PRRTE ]]; then
     launcher+=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
   fi
+}
+
+cluster=$repository/scripts/emulate_cluster
+# Leaves in `cannot` why two hosts cannot be emulated here, or nothing: check_cluster RATE
+# shellcheck disable=SC2034 # for those who source this
+check_cluster() {
+  local code=0 answer
+  answer=$("$cluster" --check --rate "$1" 2>&1) || code=$?
+  case $code in
+    0) cannot= ;;
+    3) cannot=$answer ;;
+    *) fail 2 "$answer" ;;
+  esac
+}
+
+# The same as set_launcher for 8 ranks on two emulated hosts: set_cluster_launcher RATE
+set_cluster_launcher() { launcher=("$cluster" --hosts 2 --ranks-per-host 4 --rate "$1" --); }
+
+# logged FILE COMMAND ...: runs it with its output shown and added to FILE. In the background, because the shell
+# answers a signal only between foreground commands, and the emulated hosts must go when a script is stopped.
+running=
+logged() {
+  local file=$1 show code=0
+  shift
+  exec 3> >(tee -a "$file")
+  show=$!
+  "$@" >&3 2>&1 &
+  running=$!
+  exec 3>&-
+  wait "$running" || code=$?
+  running=
+  wait "$show" || true
+  return "$code"
+}
+
+# shellcheck disable=SC2317 # called by the traps
+stop() {
+  trap '' INT TERM HUP
+  if [[ -n $running ]]; then
+    kill -TERM "$running" 2>/dev/null || true
+    wait "$running" 2>/dev/null || true
+  fi
+  exit "$1"
+}
+stop_on_signals() {
+  trap 'stop 130' INT
+  trap 'stop 143' TERM
+  trap 'stop 129' HUP
+}
+
+# Puts the first Python that has what scripts/plot needs into `python`; MINISP_PYTHON names another one.
+set_python() {
+  for python in ${MINISP_PYTHON:+"$MINISP_PYTHON"} python3 /usr/bin/python3; do
+    if "$python" -c 'import h5py, matplotlib, numpy' 2>/dev/null; then return; fi
+  done
+  fail 3 "no Python here has h5py and matplotlib (Debian: apt-get install python3-h5py python3-matplotlib)"
 }

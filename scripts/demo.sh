@@ -54,50 +54,16 @@ if [[ -z $results ]]; then results=$repository/results/demo-$(date +%Y%m%d-%H%M%
 [[ ! -e $results ]] || fail 2 "$results exists; name another folder with --results"
 mkdir -p "$results"
 
-cluster=$repository/scripts/emulate_cluster
-reason=
+cannot=
 if [[ -n $one_host ]]; then
-  reason="--one-host was given"
+  cannot="--one-host was given"
 else
-  code=0
-  answer=$("$cluster" --check --rate "${rate/auto/10gbit}" 2>&1) || code=$?
-  case $code in
-    0) ;;
-    3) reason=$answer ;;
-    *) fail 2 "$answer" ;;
-  esac
+  check_cluster "${rate/auto/10gbit}"
 fi
 # number SYSTEM NAME: the number in the run's line "NAME: number unit ...".
 number() { sed -n "s/^$2: \([0-9.e+-]*\) .*/\1/p" "$results/$1.log" | tail -1; }
 
-# logged FILE COMMAND ...: runs it with its output shown and written to FILE. In the background, because the shell
-# answers a signal only between foreground commands, and the emulated nodes must go when the demo is stopped.
-running=
-logged() {
-  local file=$1 show code=0
-  shift
-  exec 3> >(tee "$file")
-  show=$!
-  "$@" >&3 2>&1 &
-  running=$!
-  exec 3>&-
-  wait "$running" || code=$?
-  running=
-  wait "$show" || true
-  return "$code"
-}
-# shellcheck disable=SC2317 # called by the traps
-stop() {
-  trap '' INT TERM HUP
-  if [[ -n $running ]]; then
-    kill -TERM "$running" 2>/dev/null || true
-    wait "$running" 2>/dev/null || true
-  fi
-  exit "$1"
-}
-trap 'stop 130' INT
-trap 'stop 143' TERM
-trap 'stop 129' HUP
+stop_on_signals
 
 # train NAME KEY=VALUE ...: one run, its output in NAME.log. The keys here go before those of the user: a key may
 # stand once on the program's command line.
@@ -136,20 +102,20 @@ fitting_rate() {
     }' "$results/fast-link.log"
 }
 
-if [[ -n $reason ]]; then
+if [[ -n $cannot ]]; then
   set_launcher 8
   say "8 ranks on one host"
-  echo "No second node: $reason"
+  echo "No second node: $cannot"
   echo "Every exchange then goes through this machine's memory, so Ulysses loses little by exchanging among all"
   echo "8 ranks, and the speed-up below says nothing about a cluster. With root, run: sudo scripts/demo.sh"
 else
-  launcher=("$cluster" --hosts 2 --ranks-per-host 4 --rate 10gbit --)
+  set_cluster_launcher 10gbit
   if [[ $rate == auto ]]; then
     say "Choosing the rate of the link by a few steps over a fast one"
     train fast-link parallel.system=ulysses train.steps=3 train.warmup_steps=1 verify.enabled=false >/dev/null || true
     rate=$(fitting_rate)
   fi
-  launcher=("$cluster" --hosts 2 --ranks-per-host 4 --rate "$rate" --)
+  set_cluster_launcher "$rate"
   say "8 ranks on two emulated nodes, joined by a link of $rate"
 fi
 

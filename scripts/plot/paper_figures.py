@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures 1, 3, 7, 8, 9 and 10 of the BASP paper (arXiv:2609.03151) with our numbers beside the paper's, from a folder's
 summary.csv (columns fig, model, N, B, S, metric, paper, measured, predicted, note; doc/reports.md) and, for figure 10,
-from the HDF5 files under a name with "figure10" in that folder."""
+from the HDF5 files under a name with "figure10" in that folder; those with "figure10-bf16" make a figure of their own."""
 
 import argparse
 import csv
@@ -44,6 +44,7 @@ FIGURES = {
     "8": ("By batch, S = 8192", "B", [SHARE, SPEEDUP]),
     "9": ("By sequence length, B = 2", "S", [Panel("step_reduction_pct", "step shorter under BASP, %")]),
 }
+LOSSES = ("10", "10-bf16")  # in fp64, and in mixed precision as the paper trains
 UNITS = {"B": "sequences a step (B)", "S": "sequence length (S)", "model": ""}
 
 
@@ -217,9 +218,10 @@ def draw_figure(number, rows, path):
     return count
 
 
-def draw_losses(folder, path):
+def draw_losses(folder, number, path):
     """Figure 10: number of curves; no file where there are none. The largest difference as loss_curves.py says it."""
-    files = sorted(file for file in folder.rglob("*.h5") if "figure10" in str(file.relative_to(folder)))
+    files = sorted(file for file in folder.rglob("*.h5")
+                   if (found := re.search(r"figure(10(?:-bf16)?)", str(file.relative_to(folder)))) and found[1] == number)
     sweeps = [file for file in files if file.name == "sweep.h5"]
     curves = [curve for file in sweeps or files for curve in load_losses(file, [FORMAT, SWEEP_FORMAT])]
     curves.sort(key=lambda curve: curve.system != "Ulysses")  # the one compared with
@@ -249,14 +251,15 @@ def main():
         arguments.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Failure(arguments.output, f"cannot be made ({error.strerror})", "Name another folder", 3) from error
-    paths = {number: arguments.output / f"figure{number}.{arguments.format}" for number in [*FIGURES, "10"]}
+    paths = {number: arguments.output / f"figure{number}.{arguments.format}" for number in [*FIGURES, *LOSSES]}
     for path in paths.values():
         check_output(path, arguments.overwrite)
     drawn = 0
     for number, path in paths.items():
-        count = draw_losses(arguments.folder, path) if number == "10" else draw_figure(number, rows, path)
+        losses = number in LOSSES
+        count = draw_losses(arguments.folder, number, path) if losses else draw_figure(number, rows, path)
         drawn += count
-        what = f"{path}, {count} {'curves' if number == '10' else 'numbers'}" if count else "nothing to draw it from"
+        what = f"{path}, {count} {'curves' if losses else 'numbers'}" if count else "nothing to draw it from"
         print(f"FIGURE: {number} {what}")
     if drawn == 0:
         raise Failure(arguments.folder, "holds no number of these figures", "Look at its summary.csv")

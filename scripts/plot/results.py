@@ -353,8 +353,10 @@ def lacking(path, error):
 
 
 def labels_of(runs):
-    """A short name a run: the system where these differ, else the file's name, else the whole path."""
-    for names in ([run.system for run in runs], [Path(run.file).stem for run in runs]):
+    """A short name a run: the system where these differ, with its precision if need be, else the file's name, else the
+    whole path."""
+    precise = [f"{run.system} {run.settings.get('train.precision', '')}".replace('"', "") for run in runs]
+    for names in ([run.system for run in runs], precise, [Path(run.file).stem for run in runs]):
         if len(set(names)) == len(names):
             return names
     return [run.file for run in runs]
