@@ -20,13 +20,16 @@ using nlohmann::json;
 
 enum Track { phases = 0, collectives = 1 };
 
-/// The text of one rank's events.
+/// The text of one rank's events. Perfetto takes thread 0, and a thread with the number of its process, for
+/// the process's main thread, and knows threads by their number alone in places: tracks have numbers of their
+/// own, beyond those of all ranks.
 class Events {
  public:
-  Events(int rank, double origin) : rank_(rank), origin_(origin) {}
+  Events(int rank, int ranks, double origin)
+      : rank_(rank), first_thread_(ranks + 2 * rank + 1), origin_(origin) {}
 
-  void meta(const char* what, const json& args, int track = 0) {
-    add({{"ph", "M"}, {"name", what}, {"pid", rank_}, {"tid", track}, {"args", args}});
+  void meta(const char* what, const json& args, Track track = phases) {
+    add({{"ph", "M"}, {"name", what}, {"pid", rank_}, {"tid", first_thread_ + track}, {"args", args}});
   }
   void slice(Track track, const std::string& name, const char* category, const Interval& interval,
              json args = json::object()) {
@@ -36,7 +39,7 @@ class Events {
          {"name", name},
          {"cat", category},
          {"pid", rank_},
-         {"tid", static_cast<int>(track)},
+         {"tid", first_thread_ + track},
          {"ts", 1e-3 * static_cast<double>(begin)},
          {"dur", 1e-3 * static_cast<double>(end - begin)},
          {"args", std::move(args)}});
@@ -50,7 +53,7 @@ class Events {
   }
   long long nanoseconds(double seconds) const { return std::llround(1e9 * (seconds - origin_)); }
 
-  int rank_;
+  int rank_, first_thread_;
   double origin_;
   std::string text_;
 };
@@ -110,7 +113,7 @@ void write_chrome_trace(const parallel::Mesh& mesh, const std::string& path, con
   const auto& world = mesh.world();
   const double origin = comm::minimum(world, trace.begin);
   const auto node = static_cast<std::size_t>(world.nodes()[static_cast<std::size_t>(world.rank())]);
-  Events events(world.rank(), origin);
+  Events events(world.rank(), world.size(), origin);
   events.meta("process_name",
               {{"name", fmt::format("rank {} on {}", world.rank(), world.topology().host_of_node[node])}});
   events.meta("process_sort_index", {{"sort_index", world.rank()}});

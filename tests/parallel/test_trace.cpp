@@ -84,19 +84,30 @@ struct Slice {
   json args;
 };
 
-/// Slices by (pid, tid), in the order of the file.
-using Tracks = std::map<std::pair<int, int>, std::vector<Slice>>;
+/// Slices by rank and name of the track, in the order of the file.
+using Tracks = std::map<std::pair<int, std::string>, std::vector<Slice>>;
 
+/// Every process and every track has its name before its first slice. Threads have numbers that no other
+/// thread or process has, and none is 0: what Perfetto makes of others.
 Tracks tracks_of(const json& trace) {
   Tracks tracks;
+  std::map<int, std::string> processes, threads;
+  std::map<int, int> process_of_thread;
   for (const auto& event : trace.at("traceEvents")) {
+    const int process = event.at("pid"), thread = event.at("tid");
+    EXPECT_EQ(process_of_thread.emplace(thread, process).first->second, process);
+    if (event.at("name") == "process_name") processes[process] = event.at("args").at("name");
+    if (event.at("name") == "thread_name") threads[thread] = event.at("args").at("name");
     if (event.at("ph") != "X") continue;
+    EXPECT_EQ(processes[process].rfind("rank " + std::to_string(process) + " on ", 0), 0u);
     const double begin = event.at("ts"), duration = event.at("dur");
     EXPECT_GE(begin, 0);
     EXPECT_GT(duration, 0);
-    tracks[{event.at("pid").get<int>(), event.at("tid").get<int>()}].push_back(
+    tracks[{process, threads[thread]}].push_back(
         {event.at("name"), event.at("cat"), begin, begin + duration, event.at("args")});
   }
+  EXPECT_EQ(process_of_thread.count(0), 0u);
+  for (const auto& [process, name] : processes) EXPECT_EQ(process_of_thread.count(process), 0u) << name;
   return tracks;
 }
 
@@ -147,7 +158,7 @@ TEST_F(Trace, PhasesNestAndAddUpToTheStep) {
   EXPECT_EQ(trace.at("otherData").at("step"), 2);  // the last one
   auto tracks = tracks_of(trace);
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto& phases = tracks[{rank, 0}];
+    const auto& phases = tracks[{rank, "phases"}];
     expect_nested(phases);
     ASSERT_FALSE(phases.empty());
     const Slice& step = phases.front();
@@ -171,7 +182,7 @@ TEST_F(Trace, CollectivesHaveTheirBytesAndParts) {
   run({});
   auto tracks = tracks_of(chrome());
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto& track = tracks[{rank, 1}];
+    const auto& track = tracks[{rank, "collectives"}];
     expect_nested(track);
     Index exchanges = 0, bytes = 0;
     for (const auto& slice : track) {
@@ -239,8 +250,8 @@ TEST_F(Trace, StartedCollectivesOverlap) {
   run({"parallel.sharding=zero3"});
   auto tracks = tracks_of(chrome());
   Index started = 0, ended = 0;
-  for (const auto& slice : tracks[{0, 1}]) {
-    expect_nested(tracks[{0, 1}]);
+  for (const auto& slice : tracks[{0, "collectives"}]) {
+    expect_nested(tracks[{0, "collectives"}]);
     started += slice.name.rfind("start of all_gather", 0) == 0 ? 1 : 0;
     ended += slice.name.rfind("end of all_gather", 0) == 0 ? 1 : 0;
   }
