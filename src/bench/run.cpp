@@ -261,6 +261,7 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   if (config.verify.enabled && self_check.empty()) self_check = train::self_check(world, config);
   const double gemm_rate = train::measure_gemm_rate<T>(Exec());
 
+  world.release_workspace();  // of the self-check or a run before: what this one needs is to count
   const std::size_t memory_before = MemoryTracker::current();
   MemoryTracker::reset_peak();
   const parallel::Mesh mesh(world, plan);

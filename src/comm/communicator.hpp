@@ -69,6 +69,8 @@ class Communicator {
   int number() const;
   /// Scratch memory of collectives, at least `bytes`; grows once and stays. Valid until the next call.
   std::byte* workspace(std::size_t bytes) const;
+  /// Frees it; it grows again as it is asked for.
+  void release_workspace() const { *workspace_ = {}; }
 
   /// Enters one call in the ledger that sends `bytes_per_peer` to each other rank and took `seconds`.
   void enter(const char* collective, Index bytes_per_peer, double seconds) const;
