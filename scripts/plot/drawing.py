@@ -275,6 +275,29 @@ def row_label(run, label, ranks):
     return f"rank {label}  {hosts.pop()}" if len(hosts) == 1 else f"rank {label}"
 
 
+def listed(numbers):
+    """Whole numbers in words: 0–3, 6."""
+    parts = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}–{last}" for first, last in parts)
+
+
+def slow_wire(shares):
+    """Which ranks' bytes take longer than others'; `shares` of the step, one a rank. Empty where all are alike: within
+    5 % of the step, which a picture shows well enough."""
+    least, most = float(np.min(shares)), float(np.max(shares))
+    if most - least <= 0.05:
+        return ""
+    slow = shares > (least + most) / 2
+    words = [f"{100 * np.mean(shares[which]):.1f} % of the step on rank{'s' * (np.count_nonzero(which) != 1)} "
+             f"{listed(np.flatnonzero(which).tolist())}" for which in (slow, ~slow)]
+    return f" Bytes are on the wire for {words[0]}, {words[1]}: a link of the former is slower, or carries more."
+
+
 def farthest(values, mean):
     """The value that differs most from the mean."""
     return float(values[np.argmax(np.abs(values - mean))])

@@ -1,74 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: the miniSP contributors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A page about one run or several side by side, from the HDF5 files that `minisp run DECK output.file=...` leaves:
-verdict, figure of merit, step by phase, who waits for whom, traffic, memory, provenance. One HTML file without
-anything from elsewhere; every number carries the place in the HDF5 file that it was read from (data-path)."""
+"""A page about one run or several side by side, from the HDF5 files that `minisp run DECK output.file=...` leaves, or
+about a sweep, from its sweep.h5: verdict, figure of merit, step by phase, who waits for whom, traffic, memory,
+provenance. One HTML file without anything from elsewhere; every number carries the place in the HDF5 file that it was
+read from (data-path)."""
 
 import argparse
-import html
 import sys
-from collections import Counter
 from pathlib import Path
 
 sys.dont_write_bytecode = True  # the source tree stays as it was
 import drawing
 from drawing import bytes_text, seconds_text, significant
-from results import check_output, in_order, labels_of, load_run, np, run_script, write_whole
-
-STYLE = """
-body { font: 14px/1.4 "DejaVu Sans", Verdana, sans-serif; color: #000; max-width: 1040px; margin: 1em auto; padding: 0 1em; }
-h1 { font-size: 1.5em; margin: 0; } h2 { font-size: 1.1em; margin: 1.4em 0 .3em; border-bottom: 1px solid #000; }
-h3 { font-size: .95em; margin: .6em 0 .2em; } p { margin: .3em 0; }
-table { border-collapse: collapse; margin: .3em 0; } td, th { padding: .08em .6em; text-align: left; vertical-align: top; }
-thead th { border-bottom: 1px solid #000; } tbody tr:nth-child(even) { background: #F3F3F3; }
-.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.short { white-space: nowrap; } .wide { overflow-x: auto; }
-.verdicts { display: flex; flex-wrap: wrap; gap: 1em; margin: .8em 0; }
-.verdict { flex: 1 1 14em; border: 2px solid #000; border-left-width: 12px; padding: .4em .8em; }
-.valid { border-color: #0072B2; } .invalid { border-color: #D55E00; background: #FFF3EC; }
-.verdict b { font-size: 1.3em; } .big { font-size: 1.6em; font-weight: bold; }
-.ranks { display: flex; flex-wrap: wrap; gap: 1.5em; align-items: flex-start; } .ranks > div { flex: 1 1 460px; }
-.legend span { margin-right: 1.2em; white-space: nowrap; font-size: .85em; } .note { font-size: .85em; color: #333; }
-svg { width: 100%; height: auto; display: block; } .legend svg { display: inline; width: 22px; vertical-align: middle; }
-svg text { font-family: "DejaVu Sans", Verdana, sans-serif; }
-.halo { paint-order: stroke; stroke: #FFF; stroke-width: 3px; }
-pre { font-size: .8em; white-space: pre-wrap; overflow-wrap: anywhere; margin: .2em 0; } code { overflow-wrap: anywhere; }
-* { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
-@media print { body { font-size: 9.5px; max-width: none; margin: 0; padding: 0; } h2 { break-after: avoid; }
-  table, svg, .verdict { break-inside: avoid; } .ranks > div { flex: 1 1 45%; } @page { margin: 12mm; }
-  details::details-content { content-visibility: visible; } }
-"""
-PROVENANCE = [
-    ("miniSP", "version"), ("commit", "commit"), ("date", "date"), ("processor", "processor"),
-    ("vector extension", "vector_extension"), ("ranks", "ranks"), ("nodes", "nodes"),
-    ("threads a rank", "threads_per_rank"), ("compiler", "compiler"), ("flags", "compile_flags"),
-    ("build type", "build_type"), ("MPI", "mpi_library"), ("Kokkos", "kokkos_version"),
-    ("execution space", "execution_space"), ("BLAS", "blas_library"), ("BLAS kernel", "blas_kernel"),
-    ("fp64 products", "gemm_fp64"), ("fp32 products", "gemm_fp32"), ("bf16 products", "gemm_bf16"),
-    ("HDF5", "hdf5_version"), ("delays put in", "injected")]
-
-
-def escaped(text):
-    return html.escape(str(text), quote=True)
-
-
-def number(text, value, path, run, divisor=1):
-    """A table cell whose text shows value / divisor; `path` says where in the file `value` stands."""
-    over = f' data-divide="{divisor!r}"' if divisor != 1 else ""
-    return f'<td class="n" data-run="{run}" data-path="{escaped(path)}" data-value="{float(value)!r}"{over}>{text}</td>'
-
-
-def words(text, class_name=""):
-    attribute = f' class="{class_name}"' if class_name else ""
-    return f"<td{attribute}>{escaped(text)}</td>"
-
-
-def table(head, rows, numeric=True):
-    """head: texts; rows: lists of finished cells. Columns after the first are of numbers or of text."""
-    titles = "".join(f"<th{' class=n' if place and numeric else ''}>{escaped(title)}</th>" for place, title in enumerate(head))
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+import sweep_page
+from html_page import decks, document, escaped, number, origins, table, words
+from results import (SWEEP_FORMAT, Failure, check_output, format_of, in_order, labels_of, load_run, load_sweep, np, run_script,
+                     write_whole)
 
 
 def several(labels, label, columns):
@@ -128,6 +76,9 @@ def figure_of_merit(runs, labels):
             row("slowest timed step", seconds_text, "max:/metrics/seconds", lambda run: float(np.max(run.step_seconds))),
             row("loss before the last step, nat", significant, "last:/metrics/loss",
                 lambda run: float(run.metrics["loss"][-1]))]
+    if all(np.isfinite(run.floor) for run in runs):
+        rows.append(row("entropy rate of the tokens, nat: no loss is less", significant, "/metrics@entropy_rate",
+                        lambda run: run.floor))
     rows.append([words("exchange around attention, of the step")]
                 + [words(percent(exchange_share(run)), "n") for run in runs])
     if len(runs) > 1:
@@ -215,6 +166,7 @@ def waiting_sentence(run):
         most = int(np.argmax(run.waited_for))
         share = 100 * run.waited_for[most] / np.sum(run.waited_for)
         text += f" {share:.0f} % of all waiting is for {named(most)} (◂: the share of it that a rank is the cause of)."
+    text += drawing.slow_wire(parts["moving bytes"] / step)
     if run.clock_error is not None and len(run.clock_error):
         text += f" Clocks agree within {seconds_text(float(np.max(np.abs(run.clock_error))))}."
     return text
@@ -275,34 +227,6 @@ def memory(runs, labels):
     return "<h2>Memory</h2>" + drawing.memory_picture(runs, labels) + table(head, rows)
 
 
-def counted_hosts(run):
-    return ", ".join(f"{host} × {count}" for host, count in Counter(run.texts["hosts"]).items())
-
-
-def provenance(runs, labels):
-    entries = [("file", [run.file for run in runs]), ("deck", [run.texts["deck_file"][0] for run in runs])]
-    entries += [(title, [run.provenance.get(key, "") for run in runs]) for title, key in PROVENANCE]
-    entries.insert(8, ("hosts × ranks", [counted_hosts(run) for run in runs]))
-    entries += [(title, ["\n".join(run.texts[key]) for run in runs]) for title, key in (
-        ("command line", "command_line"), ("overrides", "overrides"), ("environment", "environment"))]
-    rows = []
-    for title, values in entries:
-        if not any(str(value) for value in values):
-            continue
-        if len({str(value) for value in values}) == 1:  # what all share is said once
-            rows.append([words(title), f'<td colspan="{len(runs)}"><code>{lines(values[0])}</code></td>'])
-        else:
-            rows.append([words(title)] + [f"<td><code>{lines(value)}</code></td>" for value in values])
-    advice = {run.provenance.get("blas_advice") for run in runs if run.provenance.get("blas_fallback")}
-    notes = "".join(f"<p>✘ {escaped(text)}</p>" for text in advice if text)
-    return ("<h2>Where it comes from</h2>" + notes + table([""] + labels, rows, False) + settings(runs, labels)
-            + decks(runs, labels))
-
-
-def lines(value):
-    return "<br>".join(escaped(line) for line in str(value).split("\n"))
-
-
 def settings(runs, labels):
     """The settings in which the runs differ; their files' names say nothing."""
     if len(runs) == 1:
@@ -313,34 +237,35 @@ def settings(runs, labels):
     return "<h3>Settings that differ</h3>" + (table(["key"] + labels, rows, False) if rows else "<p>None.</p>")
 
 
-def decks(runs, labels):
-    texts = {}
-    for run, label in zip(runs, labels):
-        texts.setdefault("\n".join(run.texts["deck"]), []).append(label)
-    return "".join(f"<details><summary>Deck of {escaped(', '.join(names))}</summary><pre>{escaped(text)}</pre></details>"
-                   for text, names in texts.items())
+def provenance(runs, labels):
+    return origins(runs, labels) + settings(runs, labels) + decks(runs, labels)
 
 
-def page(runs):
+def run_page(runs):
     labels = labels_of(runs)
-    title = f"miniSP: {', '.join(labels)} – {Path(runs[0].texts['deck_file'][0]).stem}"
     sections = [verdicts, figure_of_merit, phases, ranks, traffic, memory, checks, provenance]
-    # The policy makes sure of it: nothing is loaded, from the network or this disk.
-    return ("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-            f"<meta name=\"viewport\" content=\"width=device-width\"><title>{escaped(title)}</title>"
-            f"<style>{STYLE}</style></head><body>{drawing.fill_definitions()}<h1>{escaped(title)}</h1>"
-            + "\n".join(section(runs, labels) for section in sections) + "</body></html>\n")
+    return document(f"miniSP: {', '.join(labels)} – {Path(runs[0].texts['deck_file'][0]).stem}",
+                    [section(runs, labels) for section in sections])
+
+
+def page_of(paths):
+    sweeps = [path for path in paths if format_of(path) == SWEEP_FORMAT]
+    if not sweeps:
+        return run_page([load_run(path) for path in paths])
+    if len(paths) > 1:
+        raise Failure(sweeps[0], "is a sweep, and stands on a page of its own", "Give it alone, or give results of runs")
+    return sweep_page.page(load_sweep(sweeps[0]))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", nargs="+", metavar="RESULT.h5", help="result files; the first is the one compared with")
+    parser.add_argument("results", nargs="+", metavar="FILE.h5",
+                        help="result files, of which the first is the one compared with; or one sweep.h5")
     parser.add_argument("--output", required=True, metavar="FILE.html", help="the page")
     parser.add_argument("--overwrite", action="store_true", help="replace the page that is there")
     arguments = parser.parse_args()
     check_output(arguments.output, arguments.overwrite)
-    text = page([load_run(path) for path in arguments.results])
+    text = page_of(arguments.results)
     write_whole(arguments.output, lambda partial: partial.write_text(text, encoding="utf-8"))
     print(f"report   {arguments.output}")
     return 0

@@ -182,6 +182,59 @@ class Run:
 
 
 @dataclass
+class Case:
+    """A case of a sweep; seconds and bytes are those of a step."""
+    name: str
+    baseline: str      # name of the case that it is compared with, or None
+    overrides: list
+    spreads: dict      # "step_seconds_median", "..._least", ... as in the file
+    rounds: object     # their numbers
+    phases: dict       # name -> one entry a round, mean rank
+    waited_for: object    # one entry a rank, mean over rounds: seconds that all ranks waited for it; None where not known
+    wire_of_rank: object  # one entry a rank, mean over rounds: seconds on the wire
+
+    @property
+    def path(self):
+        return f"/cases/{self.name}"
+
+    @property
+    def step(self):
+        """Mean seconds a step, which the phases add up to."""
+        return self.spreads["mean_step_seconds_median"]
+
+    def median(self, quantity):
+        return self.spreads[f"{quantity}_median"]
+
+
+@dataclass
+class Ratio:
+    """A case against its baseline, round by round."""
+    name: str
+    baseline: str
+    spreads: dict
+    step: object      # one entry a round that both have
+    exchange: object  # or None
+
+
+@dataclass
+class Sweep:
+    """A sweep's file. `texts` as in a Run, and the sweep's own text."""
+    file: str
+    rounds: int  # those asked for
+    provenance: dict
+    texts: dict
+    cases: list
+    ratios: list
+    valid: bool
+    reasons: list
+
+    @property
+    def finished(self):
+        """Cases that have run at least once."""
+        return [case for case in self.cases if len(case.rounds)]
+
+
+@dataclass
 class Curve:
     """The losses of a run or of a sweep's case, warm-up steps first."""
     file: str  # and the case, behind a colon
@@ -202,22 +255,9 @@ def plain(value):
     return value.item() if hasattr(value, "item") else value
 
 
-def entropy_rate(metrics, settings):
-    """Entropy rate of the tokens in nats: stored, or that of the synthetic language
-    (src/train/token_source_synthetic.hpp); NaN for other data."""
-    if "entropy_rate" in metrics.attrs:
-        return float(metrics.attrs["entropy_rate"])
-    if settings.get("data.source") != '"synthetic"':
-        return math.nan
-    try:
-        rate = (2 - 2.0 ** (2 - int(settings["data.branching"]))) * math.log(2)
-        length = float(settings["data.mean_document_length"])
-        if int(settings["data.end_of_document"]) < 0 or length <= 0:
-            return rate
-    except (KeyError, ValueError):
-        return math.nan
-    end = 1 / length
-    return sum(-p * math.log(p) for p in (end, 1 - end) if p > 0) + (1 - end) * rate
+def entropy_rate(metrics):
+    """The least loss that any model can reach on the tokens, in nats; NaN where it is not known."""
+    return float(metrics.attrs.get("entropy_rate", math.nan))
 
 
 def in_order(phases):
@@ -266,7 +306,7 @@ def read_run(path, file):
         file=str(path), root={key: plain(value) for key, value in file.attrs.items()},
         provenance={key: plain(value) for key, value in file["provenance"].attrs.items()}, texts=texts,
         settings=settings, metrics={name: values[:] for name, values in metrics.items()},
-        warmup=int(metrics.attrs["warmup_steps"]), floor=entropy_rate(metrics, settings), phases=read_phases(file),
+        warmup=int(metrics.attrs["warmup_steps"]), floor=entropy_rate(metrics), phases=read_phases(file),
         traffic=read_traffic(file), waited_for=arrivals["waited_for"][:] if "waited_for" in arrivals else None,
         clock_error=arrivals["clock_error"][:] if "clock_error" in arrivals else None,
         memory={name: file[f"memory/{name}"][:] for name in ("predicted", "measured")},
@@ -297,6 +337,11 @@ def open_file(path, formats):
     return file
 
 
+def format_of(path):
+    with open_file(path, [FORMAT, SWEEP_FORMAT]) as file:
+        return plain(file.attrs["format"])
+
+
 def check_run(path, run):
     """A file that another program changed, or that was cut short, ends here and not in a picture."""
     if run.timed_steps < 1:
@@ -321,6 +366,44 @@ def load_run(path):
     return run
 
 
+def read_case(name, group):
+    phases = {phase: seconds[:] for phase, seconds in group.get("timers", {}).items()}
+    attributes = {key: plain(value) for key, value in group.attrs.items()}
+    of_ranks = [np.mean(group[key][:], axis=0) if key in group else None for key in ("waited_for", "wire_of_rank")]
+    return Case(name, attributes.pop("baseline", None), [plain(text) for text in group["overrides"][:]], attributes,
+                group["round"][:], {phase: phases[phase] for phase in in_order(phases)}, *of_ranks)
+
+
+def read_ratio(name, group):
+    attributes = {key: plain(value) for key, value in group.attrs.items()}
+    return Ratio(name, attributes.pop("baseline"), attributes, group["step"][:],
+                 group["exchange"][:] if "exchange" in group else None)
+
+
+def load_sweep(path):
+    """A sweep's file as a Sweep."""
+    with open_file(path, [SWEEP_FORMAT]) as file:
+        try:
+            names = text_of(file, "case_names")
+            ratios = file.get("ratios", {})
+            texts = {name: text_of(file, f"provenance/{name}") for name in ("command_line", "environment", "hosts")}
+            texts.update({name: text_of(file, f"input/{name}") for name in ("deck", "sweep")})
+            texts.update({name: [plain(file["input"].attrs[name])] for name in ("deck_file", "sweep_file")})
+            sweep = Sweep(
+                file=str(path), rounds=int(file.attrs["rounds"]),
+                provenance={key: plain(value) for key, value in file["provenance"].attrs.items()}, texts=texts,
+                cases=[read_case(name, file[f"cases/{name}"]) for name in names],
+                ratios=[read_ratio(name, ratios[name]) for name in names if name in ratios],
+                valid=bool(file["verdict"].attrs["valid"]), reasons=text_of(file, "verdict/reasons"))
+            for case in sweep.finished:  # a file of a version that did not divide the exchange ends here
+                case.median("mean_step_seconds"), case.median("exchange_wait_seconds")
+        except (KeyError, ValueError, TypeError) as error:
+            raise lacking(path, error, "sweep") from error
+    if not sweep.finished:
+        raise Failure(path, "has no finished round", "Run the sweep")
+    return sweep
+
+
 def settings_of(group):
     return {key: plain(value) for key, value in group.attrs.items()}
 
@@ -339,7 +422,7 @@ def load_losses(path, formats):
             for name, (settings, loss, metrics) in cases.items():
                 settings = settings_of(settings)
                 system = system_name(settings["parallel.system"].strip('"'))
-                curves.append(Curve(f"{path}{name}", system, settings, entropy_rate(metrics, settings), loss[:]))
+                curves.append(Curve(f"{path}{name}", system, settings, entropy_rate(metrics), loss[:]))
         except (KeyError, ValueError, TypeError) as error:
             raise lacking(path, error) from error
     if not curves or any(len(curve.loss) == 0 for curve in curves):
@@ -347,8 +430,8 @@ def load_losses(path, formats):
     return curves
 
 
-def lacking(path, error):
-    return Failure(path, f"lacks what a result has ({str(error).strip(chr(34))})",
+def lacking(path, error, kind="result"):
+    return Failure(path, f"lacks what a {kind} has ({str(error).strip(chr(34))})",
                    "Run again: the file is damaged, or of another version")
 
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace minisp::bench {
 
 std::string bytes_text(double bytes) {
@@ -14,6 +16,14 @@ std::string bytes_text(double bytes) {
     ++unit;
   }
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.2f} {}", bytes, units[unit]);
+}
+
+std::string extremes_text(const std::vector<double>& of_ranks, double whole) {
+  const auto [least, most] = std::minmax_element(of_ranks.begin(), of_ranks.end());
+  const auto text = [&](auto rank) {
+    return fmt::format("{:.1f} % (rank {})", 100 * *rank / whole, rank - of_ranks.begin());
+  };
+  return text(least) + " to " + text(most);
 }
 
 std::string describe(const parallel::Plan& plan) {

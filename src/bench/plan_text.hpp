@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
-// A run in words, before it starts: model, plan, memory.
+// Parts of reports in words: model, plan, memory, extremes over ranks.
 #pragma once
 
 #include "config/config.hpp"
@@ -8,6 +8,7 @@
 #include "train/trainer.hpp"
 
 #include <string>
+#include <vector>
 
 namespace minisp::bench {
 
@@ -19,5 +20,8 @@ std::string describe(const train::MemoryPrediction& memory);
 
 /// "1.23 GiB".
 std::string bytes_text(double bytes);
+
+/// Seconds of every rank (one at least) in percent of `whole`: "2.1 % (rank 3) to 38.0 % (rank 0)".
+std::string extremes_text(const std::vector<double>& of_ranks, double whole);
 
 }  // namespace minisp::bench

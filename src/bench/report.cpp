@@ -69,16 +69,17 @@ void print_arrivals(std::ostream& out, const io::RunResult& result) {
   const auto& arrivals = result.arrivals;
   if (result.provenance.ranks == 1 || arrivals.waited_for.empty()) return;
   const double steps = timed_steps(result.metrics), step = timed_seconds(result.metrics) / steps;
-  double wait = 0, wire = 0;
+  double wait = 0;
+  std::vector<double> wire(arrivals.waited_for.size());  // of every rank
   for (const auto& row : result.traffic) {
     wait += seconds_a_step(row.wait, steps);
-    wire += seconds_a_step(row.wire, steps);
+    for (std::size_t rank = 0; rank < wire.size(); ++rank) wire[rank] += row.wire[rank] / steps;
   }
   const auto latest = std::max_element(arrivals.waited_for.begin(), arrivals.waited_for.end());
   const double all = std::accumulate(arrivals.waited_for.begin(), arrivals.waited_for.end(), 0.0);
   out << fmt::format("WAIT: {:.1f} % of the step, {:.1f} % of that for rank {}\n", 100 * wait / step,
                      all > 0 ? 100 * *latest / all : 0, latest - arrivals.waited_for.begin());
-  out << fmt::format("WIRE: {:.1f} % of the step\n", 100 * wire / step);
+  out << fmt::format("WIRE: {:.1f} % of the step, {}\n", 100 * mean(wire) / step, extremes_text(wire, step));
   const auto largest = [](const std::vector<double>& values) {
     double most = 0;
     for (const double value : values) most = std::max(most, std::abs(value));

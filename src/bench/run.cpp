@@ -281,6 +281,7 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   }
 
   result.metrics = gather_metrics(world, config, measured);
+  result.metrics.entropy_rate = tokens->entropy_rate();
   gather_phases_and_traffic(mesh, measured, result);
   result.memory = {comm::gather_scalar(world, predicted.total()),
                    comm::gather_scalar(world, static_cast<Index>(measured.memory_peak))};

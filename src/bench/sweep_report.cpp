@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: the miniSP contributors
 // SPDX-License-Identifier: BSD-3-Clause
 // The report of a sweep: on standard output, and as a file.
+#include "bench/plan_text.hpp"
 #include "bench/sweep_result.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <ostream>
 
 namespace minisp::bench {
@@ -18,15 +20,44 @@ std::size_t widest_name(const SweepResult& result) {
   return width;
 }
 
+double median_of(const CaseResult& here, double RoundRecord::*quantity) {
+  return spread_of(values_of(here, quantity)).median;
+}
+
+/// Percent of the step, medians over rounds; 0 of a case without a round.
+double share(const CaseResult& here, double RoundRecord::*seconds) {
+  const double step = median_of(here, &RoundRecord::mean_step_seconds);
+  return step > 0 ? 100 * median_of(here, seconds) / step : 0;
+}
+
 void print_cases(std::ostream& out, const SweepResult& result, std::size_t width) {
-  out << fmt::format("\n      {:<{}} {:>6} {:>10} {:>10} {:>10} {:>11} {:>12}\n", "case", width, "rounds",
-                     "step, s", "least", "most", "exchange, %", "tokens/s");
+  out << fmt::format("\n      {:<{}} {:>6} {:>10} {:>10} {:>10} {:>11} {:>8} {:>8} {:>12}\n", "case", width,
+                     "rounds", "step, s", "least", "most", "exchange, %", "its wait", "its wire", "tokens/s");
   for (const auto& here : result.cases) {
     const auto step = spread_of(values_of(here, &RoundRecord::step_seconds));
-    out << fmt::format("CASE: {:<{}} {:>6} {:>10.5f} {:>10.5f} {:>10.5f} {:>11.1f} {:>12.1f}\n",
-                       here.definition->name, width, step.count, step.median, step.least, step.most,
-                       100 * spread_of(values_of(here, &RoundRecord::exchange_fraction)).median,
-                       spread_of(values_of(here, &RoundRecord::tokens_per_s)).median);
+    out << fmt::format(
+        "CASE: {:<{}} {:>6} {:>10.5f} {:>10.5f} {:>10.5f} {:>11.1f} {:>8.1f} {:>8.1f} {:>12.1f}\n",
+        here.definition->name, width, step.count, step.median, step.least, step.most,
+        100 * median_of(here, &RoundRecord::exchange_fraction), share(here, &RoundRecord::exchange_wait),
+        share(here, &RoundRecord::exchange_wire), median_of(here, &RoundRecord::tokens_per_s));
+  }
+}
+
+/// Who is waited for, and on which ranks moving bytes takes least and longest.
+void print_waiting(std::ostream& out, const SweepResult& result, std::size_t width) {
+  if (result.provenance.ranks == 1) return;
+  out << fmt::format("\n      {:<{}} {:>8} {:>9} {:>8} {:>8}   {}\n", "all collectives", width, "wait, %",
+                     "for rank", "of it, %", "wire, %", "by rank");
+  for (const auto& here : result.cases) {
+    const auto late = rank_means(here, &RoundRecord::waited_for);
+    const auto wire = rank_means(here, &RoundRecord::wire_of_rank);
+    if (late.empty() || wire.empty()) continue;
+    const auto latest = std::max_element(late.begin(), late.end());
+    const double all = std::accumulate(late.begin(), late.end(), 0.0);
+    out << fmt::format("WAIT: {:<{}} {:>8.1f} {:>9} {:>8.1f} {:>8.1f}   {}\n", here.definition->name, width,
+                       share(here, &RoundRecord::wait_seconds), latest - late.begin(),
+                       all > 0 ? 100 * *latest / all : 0, share(here, &RoundRecord::wire_seconds),
+                       extremes_text(wire, median_of(here, &RoundRecord::mean_step_seconds)));
   }
 }
 
@@ -56,6 +87,21 @@ std::vector<Index> finished_rounds(const CaseResult& result) {
   std::vector<Index> rounds;
   for (const auto& [round, record] : result.rounds) rounds.push_back(round);
   return rounds;
+}
+
+/// (rounds, ranks); nothing where a round lacks it.
+void write_of_ranks(hid_t file, const std::string& path, const CaseResult& result,
+                    std::vector<double> RoundRecord::*quantity, const char* description) {
+  std::vector<double> values;
+  const auto ranks = result.rounds.empty() ? 0 : (result.rounds.begin()->second.*quantity).size();
+  for (const auto& [round, record] : result.rounds) {
+    const auto& of_round = record.*quantity;
+    if (of_round.size() != ranks) return;
+    values.insert(values.end(), of_round.begin(), of_round.end());
+  }
+  if (values.empty()) return;
+  const auto rounds = static_cast<std::int64_t>(result.rounds.size());
+  io::write_dataset(file, path, {rounds, static_cast<std::int64_t>(ranks)}, values.data(), "s", description);
 }
 
 void write_phases(hid_t file, const std::string& path, const CaseResult& result) {
@@ -99,17 +145,35 @@ void write_case(hid_t file, const CaseResult& result, const SweepResult& all) {
   write("exchange_seconds", &RoundRecord::exchange_seconds, "s",
         "Seconds a step in the exchange around attention, mean rank");
   write("exchange_fraction", &RoundRecord::exchange_fraction, "1", "Share of the step in that exchange");
+  write("mean_step_seconds", &RoundRecord::mean_step_seconds, "s", "Mean of the timed steps, slowest rank");
+  write("exchange_own_seconds", &RoundRecord::exchange_own, "s",
+        "Of the exchange in copies and sums of the rank's own");
+  write("exchange_wait_seconds", &RoundRecord::exchange_wait, "s",
+        "Of the exchange waiting for the last rank to arrive");
+  write("exchange_wire_seconds", &RoundRecord::exchange_wire, "s", "Of the exchange moving bytes");
+  write("wait_seconds", &RoundRecord::wait_seconds, "s",
+        "Seconds a step waiting for the last rank, all collectives, mean rank");
+  write("wire_seconds", &RoundRecord::wire_seconds, "s",
+        "Seconds a step moving bytes, all collectives, mean rank");
   write("bytes_on_node", &RoundRecord::bytes_on_node, "B",
         "Bytes a step that all ranks sent within their nodes");
   write("bytes_off_node", &RoundRecord::bytes_off_node, "B",
         "Bytes a step that all ranks sent to other nodes");
   write("memory", &RoundRecord::memory, "B", "High-water mark of the worst rank");
+  write("memory_predicted", &RoundRecord::memory_predicted, "B", "High-water mark by the formula");
+  write_of_ranks(file, path + "/waited_for", result, &RoundRecord::waited_for,
+                 "Seconds a step that all ranks together waited for every rank");
+  write_of_ranks(file, path + "/wire_of_rank", result, &RoundRecord::wire_of_rank,
+                 "Seconds a step that every rank moves bytes, all collectives");
   std::vector<Index> valid;
   for (const auto& [round, record] : result.rounds) valid.push_back(record.invalid ? 0 : 1);
   io::write_dataset(file, path + "/valid", valid, "1", "1: the run is VALID");
-  if (!result.rounds.empty())
-    io::write_dataset(file, path + "/loss", result.rounds.begin()->second.loss, "nat",
+  if (!result.rounds.empty()) {
+    const auto& first = result.rounds.begin()->second;
+    io::write_dataset(file, path + "/loss", first.loss, "nat",
                       "Loss of every step of the first round, warm-up steps first");
+    if (first.entropy_rate) io::write_attribute(group.get(), "entropy_rate", *first.entropy_rate);
+  }
   write_phases(file, path, result);
 }
 
@@ -131,9 +195,9 @@ void write_ratio(hid_t file, const RatioResult& ratio) {
 std::uint64_t estimated_bytes(const SweepResult& result) {
   std::uint64_t bytes = (1 << 18) + 4 * result.sweep->text.size() + 256 * result.provenance.hosts.size();
   for (const auto& here : result.cases) {
-    bytes += 160 * 1024;  // groups, attributes and datasets of a case and its ratio
+    bytes += 200 * 1024;  // groups, attributes and datasets of a case and its ratio
     for (const auto& [round, record] : here.rounds)
-      bytes += 8 * (record.loss.size() + 32 + record.phases.size());
+      bytes += 8 * (record.loss.size() + 48 + record.phases.size() + 2 * record.waited_for.size());
   }
   return bytes;
 }
@@ -164,6 +228,7 @@ void write_contents(hid_t file, const SweepResult& result) {
 void print_sweep(std::ostream& out, const SweepResult& result) {
   const auto width = widest_name(result);
   print_cases(out, result, width);
+  print_waiting(out, result, width);
   print_ratios(out, result, width);
   const auto reasons = result.invalid();
   for (const auto& reason : reasons) out << "INVALID: " << reason << "\n";

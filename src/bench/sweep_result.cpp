@@ -17,7 +17,7 @@ double total(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-void read_phases(hid_t file, double steps, double timed_seconds, RoundRecord& record) {
+void read_phases(hid_t file, double steps, RoundRecord& record) {
   const std::string end = "/mean";
   for (const auto& name : io::list_datasets(file, "/timers")) {
     if (!name.ends_with(end)) continue;
@@ -26,16 +26,39 @@ void read_phases(hid_t file, double steps, double timed_seconds, RoundRecord& re
     record.phases[phase] = seconds;
     if (phase.starts_with("exchange")) record.exchange_seconds += seconds;
   }
-  record.exchange_fraction = record.exchange_seconds * steps / timed_seconds;
+  record.exchange_fraction = record.exchange_seconds / record.mean_step_seconds;
+}
+
+void add(std::vector<double>& sum, const std::vector<double>& values, double scale) {
+  sum.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) sum[i] += scale * values[i];
 }
 
 void read_traffic(hid_t file, double steps, RoundRecord& record) {
   for (const auto& name : io::list_datasets(file, "/comm")) {
-    if (name.ends_with("/bytes_on_node"))
-      record.bytes_on_node += total(io::read_doubles(file, "/comm/" + name)) / steps;
-    if (name.ends_with("/bytes_off_node"))
-      record.bytes_off_node += total(io::read_doubles(file, "/comm/" + name)) / steps;
+    const auto values = io::read_doubles(file, "/comm/" + name);
+    const auto quantity = name.substr(name.rfind('/') + 1);
+    const double all = total(values) / steps, mean = all / static_cast<double>(values.size());
+    const double exchange = name.find("/exchange") != std::string::npos ? mean : 0;
+    if (quantity == "bytes_on_node") record.bytes_on_node += all;
+    if (quantity == "bytes_off_node") record.bytes_off_node += all;
+    if (quantity == "own_seconds") record.exchange_own += exchange;
+    if (quantity == "wait_seconds") {
+      record.exchange_wait += exchange;
+      record.wait_seconds += mean;
+    }
+    if (quantity == "wire_seconds") {
+      record.exchange_wire += exchange;
+      record.wire_seconds += mean;
+      add(record.wire_of_rank, values, 1 / steps);
+    }
   }
+  if (io::exists(file, "/arrivals/waited_for"))
+    add(record.waited_for, io::read_doubles(file, "/arrivals/waited_for"), 1 / steps);
+}
+
+double largest(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
 
 }  // namespace
@@ -54,10 +77,13 @@ RoundRecord read_round(const std::string& path) {
   const auto metrics = io::open_group(id, "/metrics");
   const auto warmup = io::read_attribute<std::int64_t>(metrics.get(), "warmup_steps");
   const double steps = static_cast<double>(static_cast<std::int64_t>(seconds.size()) - warmup);
-  read_phases(id, steps, total({seconds.begin() + warmup, seconds.end()}), record);
+  record.mean_step_seconds = total({seconds.begin() + warmup, seconds.end()}) / steps;
+  if (io::has_attribute(metrics.get(), "entropy_rate"))
+    record.entropy_rate = io::read_attribute<double>(metrics.get(), "entropy_rate");
+  read_phases(id, steps, record);
   read_traffic(id, steps, record);
-  const auto memory = io::read_doubles(id, "/memory/measured");
-  if (!memory.empty()) record.memory = *std::max_element(memory.begin(), memory.end());
+  record.memory = largest(io::read_doubles(id, "/memory/measured"));
+  record.memory_predicted = largest(io::read_doubles(id, "/memory/predicted"));
   record.loss = io::read_doubles(id, "/metrics/loss");
   if (!io::read_attribute<bool>(io::open_group(id, "/verdict").get(), "valid")) {
     const auto reasons = io::read_texts(id, "/verdict/reasons");
@@ -88,6 +114,15 @@ std::vector<double> values_of(const CaseResult& result, double RoundRecord::*qua
   std::vector<double> values;
   for (const auto& [round, record] : result.rounds) values.push_back(record.*quantity);
   return values;
+}
+
+std::vector<double> rank_means(const CaseResult& result, std::vector<double> RoundRecord::*quantity) {
+  std::vector<double> sum;
+  for (const auto& [round, record] : result.rounds) {
+    if ((record.*quantity).empty()) return {};
+    add(sum, record.*quantity, 1 / static_cast<double>(result.rounds.size()));
+  }
+  return sum;
 }
 
 std::vector<RatioResult> SweepResult::ratios() const {

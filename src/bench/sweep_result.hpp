@@ -16,16 +16,23 @@ namespace minisp::bench {
 
 /// One case in one round.
 struct RoundRecord {
-  double step_seconds = 0;               ///< median of the timed steps, slowest rank
-  double tokens_per_s = 0;               ///< all ranks
-  double exchange_seconds = 0;           ///< a step, mean rank: the exchange around attention
-  double exchange_fraction = 0;          ///< of the step
-  std::map<std::string, double> phases;  ///< seconds a step, mean rank
-  double bytes_on_node = 0;              ///< all ranks, a step
-  double bytes_off_node = 0;             ///< all ranks, a step
-  double memory = 0;                     ///< bytes: high-water mark of the worst rank
-  std::vector<double> loss;              ///< a step, warm-up steps first
-  std::optional<std::string> invalid;    ///< the first reason of an INVALID run
+  double step_seconds = 0;       ///< median of the timed steps, slowest rank
+  double tokens_per_s = 0;       ///< all ranks
+  double exchange_seconds = 0;   ///< a step, mean rank: the exchange around attention
+  double exchange_fraction = 0;  ///< of the step
+  double mean_step_seconds = 0;  ///< mean of the timed steps, slowest rank: what the phases add up to
+  double exchange_own = 0, exchange_wait = 0,
+         exchange_wire = 0;                   ///< the exchange's seconds divided, as doc/figure_of_merit.md
+  double wait_seconds = 0, wire_seconds = 0;  ///< a step, mean rank, all collectives
+  std::vector<double> waited_for, wire_of_rank;  ///< a rank, seconds a step: that all waited for it; its wire
+  std::map<std::string, double> phases;          ///< seconds a step, mean rank
+  double bytes_on_node = 0;                      ///< all ranks, a step
+  double bytes_off_node = 0;                     ///< all ranks, a step
+  double memory = 0;                             ///< bytes: high-water mark of the worst rank
+  double memory_predicted = 0;                   ///< bytes by the formula, worst rank
+  std::vector<double> loss;                      ///< a step, warm-up steps first
+  std::optional<double> entropy_rate;            ///< nats: the least loss that any model can reach
+  std::optional<std::string> invalid;            ///< the first reason of an INVALID run
   std::map<std::string, std::string> settings;
   Index ranks = 0, nodes = 0;
 };
@@ -70,7 +77,12 @@ struct SweepResult {
 /// The values of one quantity over the finished rounds of a case.
 std::vector<double> values_of(const CaseResult& result, double RoundRecord::*quantity);
 
-/// Table on standard output; lines begin with "CASE:", "RATIO:", "INVALID:", and the last is "VALID: yes|no".
+/// Of one quantity of every rank, its mean over the finished rounds of a case; empty where they do not have
+/// it.
+std::vector<double> rank_means(const CaseResult& result, std::vector<double> RoundRecord::*quantity);
+
+/// Tables on standard output; lines begin with "CASE:", "WAIT:", "RATIO:", "INVALID:", the last is "VALID:
+/// yes|no".
 void print_sweep(std::ostream& out, const SweepResult& result);
 
 /// Collective. Writes FOLDER/sweep.h5 (doc/output_format.md), in place of the one that is there.

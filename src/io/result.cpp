@@ -24,6 +24,7 @@ void write_input(hid_t file, const InputRecord& input) {
 void write_metrics(hid_t file, const StepMetrics& metrics) {
   const auto group = make_group(file, "/metrics");
   write_attribute(group.get(), "warmup_steps", metrics.warmup_steps);
+  if (metrics.entropy_rate) write_attribute(group.get(), "entropy_rate", *metrics.entropy_rate);
   write_dataset(file, "/metrics/step", metrics.step, "1", "Number of the step, from 0, warm-up steps first");
   write_dataset(file, "/metrics/loss", metrics.loss, "nat",
                 "Cross-entropy a valid token, over the global batch, before the step");

@@ -6,6 +6,7 @@
 #include "io/output_file.hpp"
 #include "io/provenance.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ struct StepMetrics {
   std::vector<double> seconds;       ///< slowest rank
   std::vector<double> tokens_per_s;  ///< global tokens per second
   std::vector<double> learning_rate;
+  std::optional<double> entropy_rate;  ///< nats a valid token: the least loss that any model can reach
 };
 
 /// Seconds of one phase summed over the timed steps, on every rank.

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: the miniSP contributors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Called by plot_test.sh:  plot_test.py PYTHON SCRIPTS FOLDER  with ulysses.h5 and basp.h5 in FOLDER. Reads the numbers
-back out of what the scripts made and holds them against the HDF5 files."""
+"""Called by plot_test.sh:  plot_test.py PYTHON SCRIPTS FOLDER  with ulysses.h5, basp.h5 and the sweep pair/ in FOLDER. Reads
+the numbers back out of what the scripts made and holds them against the HDF5 files."""
 
 import re
 import shutil
@@ -85,11 +85,13 @@ def stored(file, path):
         values = values[file["metrics"].attrs["warmup_steps"]:]
     if not function:
         expect(len(values) == 1, f"{path} is not one number")
-    functions = {"sum": np.sum, "mean": np.mean, "min": np.min, "max": np.max, "last": lambda v: v[-1], "": lambda v: v[0]}
+    functions = {"sum": np.sum, "mean": np.mean, "min": np.min, "max": np.max, "median": np.median,
+                 "last": lambda v: v[-1], "": lambda v: v[0]}
     return float(functions[function](values))
 
 
-def check_page(page, names):
+def check_numbers(page, names):
+    """Every number of the page against the file; returns where they stand: {(run, path)}."""
     files = [h5py.File(folder / name) for name in names]
     paths = set()
     for attributes, text in page.numbers:
@@ -101,6 +103,11 @@ def check_page(page, names):
         wanted = truth / float(attributes.get("data-divide", 1))
         expect(np.isclose(number, wanted, rtol=6e-3 if "checks" in path else 6e-4), f"{path}: '{text}' is shown for {wanted}")
         paths.add((attributes["data-run"], path))
+    return paths
+
+
+def check_page(page, names):
+    paths = check_numbers(page, names)
     for run, file in enumerate(map(h5py.File, (folder / name for name in names))):
         for phase in file["timers"]:
             expect((str(run), f"/timers/{phase}/mean") in paths, f"phase {phase} of run {run} is not in the page")
@@ -177,6 +184,82 @@ def test_report():
     expect("mean:/comm/all_to_all/exchange_qkv forward/wait_seconds" in text, "waiting a collective is not shown")
 
 
+def test_sweep_file():
+    """What the sweep's file says of a round is what the round's own file says."""
+    with h5py.File(folder / "pair/sweep.h5") as sweep:
+        for name in ("ulysses", "basp"):
+            case = sweep[f"cases/{name}"]
+            for place, number in enumerate(case["round"][:]):
+                with h5py.File(folder / f"pair/{name}/round-{number}.h5") as run:
+                    rows = {(phase, key): values[:] for phases in run["comm"].values() for phase, group in phases.items()
+                            for key, values in group.items()}
+                    seconds = run["metrics/seconds"][run["metrics"].attrs["warmup_steps"]:]
+
+                    def mean(key, begin=""):
+                        found = [values for (phase, k), values in rows.items() if k == key and phase.startswith(begin)]
+                        return np.sum(np.mean(found, axis=1)) / len(seconds)
+
+                    exchange = sum(v["mean"][0] for k, v in run["timers"].items() if k.startswith("exchange")) / len(seconds)
+                    for key, value in (
+                            ("mean_step_seconds", np.mean(seconds)), ("exchange_seconds", exchange),
+                            ("exchange_own_seconds", mean("own_seconds", "exchange")),
+                            ("exchange_wait_seconds", mean("wait_seconds", "exchange")),
+                            ("exchange_wire_seconds", mean("wire_seconds", "exchange")),
+                            ("wait_seconds", mean("wait_seconds")), ("wire_seconds", mean("wire_seconds"))):
+                        expect(np.isclose(case[key][place], value, rtol=1e-12), f"{name}, round {number}: {key}")
+                    parts = sum(case[f"exchange_{part}_seconds"][place] for part in ("own", "wait", "wire"))
+                    # The phase also holds the call around the library.
+                    expect(0.8 * exchange < parts <= exchange, f"{name}: own, wait and wire are {parts} of {exchange}")
+                    waited = run["arrivals/waited_for"][:] / len(seconds)
+                    expect(np.allclose(case["waited_for"][place], waited, rtol=1e-12), f"{name}: waited_for")
+                    wire = sum(values for (_, key), values in rows.items() if key == "wire_seconds") / len(seconds)
+                    expect(np.allclose(case["wire_of_rank"][place], wire, rtol=1e-12), f"{name}: wire_of_rank")
+                    expect(case.attrs["entropy_rate"] == run["metrics"].attrs["entropy_rate"], f"{name}: entropy rate")
+
+
+def slow_sweep(file):
+    """Rank 2 is waited for under Ulysses, a slow link is in the second group of BASP; one run is INVALID."""
+    case = file["cases/ulysses"]
+    put(case, "waited_for", np.array([[0.0, 0.1, 0.9, 0.0]] * 2))
+    case = file["cases/basp"]
+    put(case, "wire_of_rank", np.array([[0.0, 0.0, 0.5, 0.5]] * 2) * case.attrs["mean_step_seconds_median"])
+    file["verdict"].attrs["valid"] = 0
+    del file["verdict/reasons"]
+    file["verdict"].create_dataset("reasons", data=["case ulysses, round 1: <late>"], dtype=h5py.string_dtype())
+
+
+def test_sweep_report():
+    text, page = report("sweep.html", "pair/sweep.h5")
+    paths = {path for _, path in check_numbers(page, ["pair/sweep.h5"])}
+    with h5py.File(folder / "pair/sweep.h5") as file:
+        for case in ("ulysses", "basp"):
+            wanted = [f"median:/cases/{case}/timers/{phase}" for phase in file[f"cases/{case}/timers"]]
+            wanted += [f"/cases/{case}@{quantity}_median" for quantity in (
+                "step_seconds", "exchange_fraction", "exchange_own_seconds", "exchange_wait_seconds", "exchange_wire_seconds",
+                "wait_seconds", "wire_seconds", "tokens_per_s", "bytes_on_node", "bytes_off_node", "memory")]
+            expect(set(wanted) <= paths, f"not in the page: {set(wanted) - paths}")
+        for key in ("step_median", "step_least", "step_most", "exchange_median", "loss_difference"):
+            expect(f"/ratios/basp@{key}" in paths, f"no {key} of the ratio")
+        for key in ("compiler", "compile_flags", "commit"):
+            expect(file["provenance"].attrs[key] in "".join(page.words), f"provenance lacks {key}")
+    words = "".join(page.words)
+    expect("✔ VALID" in words and "4 of 4 runs done, none INVALID" in words, "the verdict")
+    change("pair/sweep.h5", "slow-sweep.h5", slow_sweep)
+    text, page = report("slow-sweep.html", "slow-sweep.h5")
+    check_numbers(page, ["slow-sweep.h5"])
+    expect("✘ INVALID" in text and "case ulysses, round 1: &lt;late&gt;" in text, "an INVALID sweep is not said to be one")
+    expect(re.search(r"ulysses: the mean rank waits [0-9.]+ % of the step, 90 % of that for rank 2", text),
+           "the rank that is waited for is not named")
+    expect("basp: " in text and "50.0 % of the step on ranks 2–3, 0.0 % of the step on ranks 0–1" in text,
+           "the ranks with a slow link are not named")
+    page = folder / "refused.html"
+    refuse(2, "is a sweep, and stands on a page of its own", "report.py", folder / "basp.h5", folder / "pair/sweep.h5",
+           "--output", page)
+    change("pair/sweep.h5", "old-sweep.h5", lambda file: file["cases/basp"].attrs.__delitem__("exchange_wait_seconds_median"))
+    refuse(2, "old-sweep.h5: lacks what a sweep has", "report.py", folder / "old-sweep.h5", "--output", page)
+    expect(not page.exists(), "a refused sweep left a page")
+
+
 def test_refusals():
     (folder / "text.h5").write_text("no HDF5")
     change("basp.h5", "other.h5", lambda file: file.attrs.modify("format", "another"))
@@ -184,7 +267,7 @@ def test_refusals():
     change("basp.h5", "lacking.h5", lambda file: file.__delitem__("memory"))
     page = folder / "refused.html"
     for name, pattern in (("absent.h5", "absent.h5: there is no such file"), ("text.h5", "text.h5: is not a readable HDF5"),
-                          ("other.h5", "other.h5: is no miniSP result"), ("newer.h5", "newer.h5: has layout 2"),
+                          ("other.h5", "other.h5: is no miniSP result or miniSP sweep"), ("newer.h5", "newer.h5: has layout 2"),
                           ("lacking.h5", "lacking.h5: lacks what a result has")):
         refuse(2, pattern, "report.py", folder / name, "--output", page)
         expect(not page.exists(), f"{name} left a page")
@@ -201,18 +284,6 @@ def self_contained(path):
     return text
 
 
-def make_sweep(target, names):
-    """The losses of these results as cases of a sweep."""
-    with h5py.File(folder / target, "w") as sweep:
-        sweep.attrs["format"], sweep.attrs["format_version"] = "miniSP sweep", 1
-        sweep.create_dataset("case_names", data=names, dtype=h5py.string_dtype())
-        for name in names:
-            with h5py.File(folder / f"{name}.h5") as file:
-                sweep[f"cases/{name}/loss"] = file["metrics/loss"][:]
-                for key, value in file["input/settings"].attrs.items():
-                    sweep.require_group(f"cases/{name}/settings").attrs[key] = value
-
-
 def test_loss_curves():
     with h5py.File(folder / "ulysses.h5") as a, h5py.File(folder / "basp.h5") as b:
         relative = np.abs(b["metrics/loss"][:] - a["metrics/loss"][:]) / a["metrics/loss"][:]
@@ -225,8 +296,11 @@ def test_loss_curves():
     # Branching 4: (2 - 2^-2) ln 2 nats, as inputs/tiny.toml says too.
     for words in ("Ulysses", "BASP", "entropy rate 1.2130", f"largest {relative.max():.1e}"):
         expect(words in text, f"loss.svg lacks '{words}'")
-    make_sweep("sweep.h5", ["ulysses", "basp"])
-    expect(line in succeed("loss_curves.py", folder / "sweep.h5", "--output", folder / "loss.pdf"), "the sweep's losses differ")
+    expect(line in succeed("loss_curves.py", folder / "pair/sweep.h5", "--output", folder / "loss.svg", "--overwrite"),
+           "the sweep's losses differ")
+    expect("entropy rate 1.2130" in self_contained(folder / "loss.svg"), "no floor under the losses of a sweep")
+    change("basp.h5", "tokens-of-a-file.h5", lambda file: file["metrics"].attrs.__delitem__("entropy_rate"))  # tokens of a file
+    succeed("loss_curves.py", folder / "tokens-of-a-file.h5", "--output", folder / "text.pdf")
     for name, value in (("off.h5", 1.5), ("nan.h5", np.nan)):
         change("basp.h5", name, lambda file, value=value: file["metrics/loss"].__setitem__(2, value * file["metrics/loss"][2]))
         code, output, _ = start("loss_curves.py", pair[0], folder / name, "--output", folder / "off.png", "--overwrite",
@@ -286,6 +360,8 @@ def test_paper_figures():
 
 
 test_report()
+test_sweep_file()
+test_sweep_report()
 test_refusals()
 test_loss_curves()
 test_paper_figures()

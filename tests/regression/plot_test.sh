@@ -21,5 +21,16 @@ small=(train.batch=2 train.steps=3 train.warmup_steps=1 train.precision=fp64 tra
 for system in ulysses basp; do
   expect_valid 4 run "$tiny" "parallel.system=$system" "${small[@]}" "output.file=$scratch/$system.h5"
 done
+cat >"$scratch/pair.toml" <<SWEEP
+[sweep]
+deck = "$tiny"
+folder = "$scratch/pair"
+rounds = 2
+[[axis]]
+key = "parallel.system"
+values = ["ulysses", "basp"]
+baseline = "ulysses"
+SWEEP
+expect_valid 4 sweep "$scratch/pair.toml" "${small[@]}"
 "$python" -B "$MINISP_SOURCE/tests/regression/plot_test.py" "$python" "$MINISP_SOURCE/scripts/plot" "$scratch"
 finish

@@ -33,7 +33,8 @@ expect_valid 4 sweep "$sweep"
 [[ $(grep -c '^round ' "$scratch/out") -eq 4 ]] || die "not four runs"
 [[ $(grep '^round ' "$scratch/out" | awk '{print $2, $3}' | tr '\n' ' ') == \
   "1/2 ulysses 1/2 basp 2/2 ulysses 2/2 basp " ]] || die "the cases do not take turns"
-expect_out '^CASE: ulysses +2 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$'
+expect_out '^CASE: ulysses +2( +[0-9.]+){7}$'
+expect_out '^WAIT: basp +[0-9.]+ +[0-3] +[0-9.]+ +[0-9.]+ +[0-9.]+ % \(rank [0-3]\) to [0-9.]+ % \(rank [0-3]\)$'
 expect_out '^RATIO: basp +ulysses +2 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.e-]+$'
 expect_out '^VALID: yes$'
 [[ -s $results/sweep.h5 && -s $results/basp/round-2.h5 ]] || die "no result files"

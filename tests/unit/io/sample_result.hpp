@@ -41,6 +41,7 @@ inline Sample make_sample(std::size_t steps = 2) {
     r.metrics.tokens_per_s.push_back(800);
     r.metrics.learning_rate.push_back(0.1);
   }
+  r.metrics.entropy_rate = 1.25;
   r.phases = {{"attention", {1.0, 3.0}}, {"all_to_all/forward", {0.5, 0.25}}};
   r.traffic = {{"all_to_all",
                 "attention",

@@ -57,6 +57,7 @@ TEST(Result, EverythingIsStoredWithUnits) {
 
   EXPECT_THAT(read_doubles(f, "/metrics/loss"), ElementsAre(4.5, 4.25));
   EXPECT_THAT(read_integers(f, "/metrics/step"), ElementsAre(0, 1));
+  EXPECT_EQ(read_attribute<double>(open_group(f, "/metrics").get(), "entropy_rate"), 1.25);
   EXPECT_THAT(read_doubles(f, "/timers/attention/min"), ElementsAre(1));
   EXPECT_THAT(read_doubles(f, "/timers/attention/max"), ElementsAre(3));
   EXPECT_THAT(read_doubles(f, "/timers/attention/mean"), ElementsAre(2));
