@@ -295,7 +295,7 @@ def slow_wire(shares):
     slow = shares > (least + most) / 2
     words = [f"{100 * np.mean(shares[which]):.1f} % of the step on rank{'s' * (np.count_nonzero(which) != 1)} "
              f"{listed(np.flatnonzero(which).tolist())}" for which in (slow, ~slow)]
-    return f" Bytes are on the wire for {words[0]}, {words[1]}: a link of the former is slower, or carries more."
+    return f" Bytes are on the wire for {words[0]}, {words[1]}."
 
 
 def farthest(values, mean):

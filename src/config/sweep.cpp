@@ -50,7 +50,8 @@ const Node& as_table(const Node& node, const std::string& key) {
 
 const std::vector<Node>& elements(const Node& node, const char* key) {
   if (node.kind != Node::Kind::array || node.children.empty())
-    refuse(node, key, "this is no list, or an empty one", "Write it as [[" + std::string(key) + "]] or [one, two]");
+    refuse(node, key, "this is no list, or an empty one",
+           "Write it as [[" + std::string(key) + "]] or [one, two]");
   return node.children;
 }
 
