@@ -19,11 +19,10 @@ using minisp::ExitCode;
 using minisp::bench::Command;
 
 /// One rank reads and judges; the verdict is everybody's.
-ExitCode compare_on_root(const minisp::comm::Communicator& world, const minisp::bench::CommandLine& line) {
-  const auto code = minisp::comm::collective_guard(world, [&] {
-    if (world.rank() != 0) return ExitCode::valid;
-    return minisp::bench::compare_command(line.compare_a, line.compare_b, line.compare, std::cout);
-  });
+template <class Body>
+ExitCode on_root(const minisp::comm::Communicator& world, const Body& body) {
+  const auto code =
+      minisp::comm::collective_guard(world, [&] { return world.rank() != 0 ? ExitCode::valid : body(); });
   return static_cast<ExitCode>(minisp::comm::maximum(world, minisp::Index(code)));
 }
 
@@ -38,7 +37,16 @@ ExitCode dispatch(const minisp::comm::Communicator& world, int argc, char** argv
     case Command::sweep:
       return minisp::bench::sweep_command(world, line.sweep);
     case Command::compare:
-      return compare_on_root(world, line);
+      return on_root(world, [&] {
+        return minisp::bench::compare_command(line.compare_a, line.compare_b, line.compare, std::cout);
+      });
+    case Command::predict:
+      return on_root(world,
+                     [&] { return minisp::bench::predict_command(line.predict, world.size(), std::cout); });
+    case Command::calibrate:
+      return minisp::bench::calibrate_command(world, line.calibrate);
+    case Command::fit:
+      return on_root(world, [&] { return minisp::bench::fit_command(line.fit, std::cout); });
     case Command::info:
       return minisp::bench::info_command(world);
     case Command::none:

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace minisp::bench {
 
@@ -26,11 +27,64 @@ constexpr const char* footer = R"(Examples:
   minisp verify --reference tests/reference/gpt2
   minisp compare ulysses.h5 basp.h5
   mpirun -n 8 minisp sweep inputs/paper/figure7-small.toml sweep.rounds=5
+  minisp predict inputs/llama-3.1-8b.toml --machine machines/dgx-h100.toml --ranks 64 --plans
 
 Exit codes: 0 finished and valid, 1 finished and INVALID, 2 wrong input, 3 wrong environment,
 4 stopped early on a signal or at the time limit, with a checkpoint to go on from.)";
 
 constexpr const char* overrides_help = "Keys of the deck that take another value, for example model.layers=4";
+
+CLI::App* add_predict(CLI::App& app, PredictOptions& predict) {
+  auto* command = app.add_subcommand(
+      "predict", "What a step of a deck, or of each case of a sweep, would take on a machine; runs nothing");
+  command->add_option("input", predict.input, "TOML deck or sweep")->required();
+  command->add_option("overrides", predict.overrides, overrides_help);
+  command
+      ->add_option("--machine", predict.machine, "Machine file; machines/ holds some, calibrate writes one")
+      ->required();
+  command->add_option("--ranks", predict.ranks, "Ranks; default the sweep's, or those of the job")
+      ->check(CLI::Range(Index{1}, Index{1} << 30));
+  command->add_option("--ranks-per-node", predict.ranks_per_node, "Default: the machine's")
+      ->check(CLI::Range(Index{1}, Index{1} << 20));
+  command->add_flag("--strided", predict.strided,
+                    "Ranks are dealt out to the nodes in turn, not node by node");
+  command->add_option("--lengths", predict.lengths,
+                      "File of the batch's sequence lengths, a line each: LENGTH or LENGTH COUNT");
+  command->add_option("--csv", predict.csv, "File to write: case,phase,seconds");
+  command->add_flag("--overwrite", predict.overwrite, "Replace a --csv file that is there");
+  command->add_flag("--plans", predict.plans, "Every decomposition with its step and memory, best first");
+  return command;
+}
+
+CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& calibrate) {
+  auto* command = app.add_subcommand(
+      "calibrate", "Measure this machine for the performance model, all ranks of the job at once");
+  command->add_option("--output", calibrate.output, "Machine file to write")->required();
+  command->add_flag("--overwrite", calibrate.overwrite, "Replace a file that is there");
+  command->add_option("--name", calibrate.name, "Name of the machine; default its processor's");
+  static const std::map<std::string, config::Precision> precisions = {{"fp64", config::Precision::fp64},
+                                                                      {"fp32", config::Precision::fp32},
+                                                                      {"bf16", config::Precision::bf16}};
+  command->add_option("--precision", calibrate.precision, "fp64, fp32 (default) or bf16")
+      ->transform(CLI::CheckedTransformer(precisions));
+  command
+      ->add_option("--rounds", calibrate.rounds,
+                   "Rounds of every step, of which the median counts; default 3")
+      ->check(CLI::Range(Index{1}, Index{1000}));
+  command->add_flag("--quick", calibrate.quick, "Small decks only: seconds, and a narrow range");
+  return command;
+}
+
+CLI::App* add_fit(CLI::App& app, FitOptions& fit) {
+  auto* command =
+      app.add_subcommand("fit", "Find the machine that explains published figures of Ulysses and BASP best");
+  command->add_option("table", fit.table, "Table of figures: inputs/paper/paper_figures.csv")->required();
+  command->add_option("--figures", fit.figures, "Only these figures, such as 7")->delimiter(',');
+  command->add_option("--machine", fit.machine, "Machine file to start from")->required();
+  command->add_option("--output", fit.output, "Machine file to write")->required();
+  command->add_flag("--overwrite", fit.overwrite, "Replace a file that is there");
+  return command;
+}
 
 }  // namespace
 
@@ -79,9 +133,16 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
                       "Relative 2-norm, instead of those by precision");
   compare->add_flag("--json", line.compare.json, "Print JSON");
 
+  auto* predict = add_predict(app, line.predict);
+
+  auto* calibrate = add_calibrate(app, line.calibrate);
+
+  auto* fit = add_fit(app, line.fit);
+
   auto* info = app.add_subcommand("info", "Build, libraries, processor, BLAS kernel and presets");
 
-  const std::vector<std::string> commands = {"run", "sweep", "verify", "compare", "info"};
+  const std::vector<std::string> commands = {"run",     "sweep",     "verify", "compare",
+                                             "predict", "calibrate", "fit",    "info"};
   if (argc > 1 && argv[1][0] != '-' && std::find(commands.begin(), commands.end(), argv[1]) == commands.end())
     throw input_error(fmt::format("there is no command '{}'", argv[1]), "command line",
                       config::suggestion(argv[1], commands) + "; minisp --help tells more");
@@ -110,6 +171,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw input_error("a sweep runs on the ranks of its job", "command line: --ranks",
                       "Add --dry-run, or start mpirun with that number");
   if (*compare) line.command = Command::compare;
+  if (*predict) line.command = Command::predict;
+  if (*calibrate) line.command = Command::calibrate;
+  if (*fit) line.command = Command::fit;
   if (*info) line.command = Command::info;
   if (*verify) {
     line.command = Command::verify;

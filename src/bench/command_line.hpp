@@ -8,7 +8,7 @@
 
 namespace minisp::bench {
 
-enum class Command { none, run, sweep, verify, compare, info };
+enum class Command { none, run, sweep, verify, compare, predict, calibrate, fit, info };
 
 struct CommandLine {
   Command command = Command::none;  ///< none: `text` is all there is to do (--help, --version)
@@ -17,6 +17,9 @@ struct CommandLine {
   VerifyOptions verify;
   std::string compare_a, compare_b;
   CompareOptions compare;
+  PredictOptions predict;
+  CalibrateOptions calibrate;
+  FitOptions fit;
   std::string text;  ///< to be printed
 };
 

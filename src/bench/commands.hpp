@@ -5,9 +5,11 @@
 #pragma once
 
 #include "comm/communicator.hpp"
+#include "config/config.hpp"
 #include "io/result.hpp"
 #include "util/error.hpp"
 
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,7 @@ struct RunOptions {
   // Of a run inside a larger command:
   bool quiet = false;                               ///< print nothing
   std::vector<io::CheckRow>* self_check = nullptr;  ///< what it found before; filled where it is empty
+  io::RunResult* result = nullptr;                  ///< takes what was measured
 };
 ExitCode run_command(const comm::Communicator& world, const RunOptions& options);
 
@@ -49,6 +52,42 @@ struct VerifyOptions {
   std::vector<std::string> overrides;
 };
 ExitCode verify_command(const comm::Communicator& world, const VerifyOptions& options);
+
+/// `minisp predict DECK|SWEEP --machine FILE`: what a step would take on a machine
+/// (doc/performance_model.md).
+struct PredictOptions {
+  std::string input;  ///< deck or sweep
+  std::string machine;
+  std::vector<std::string> overrides;
+  Index ranks = 0;           ///< 0: the sweep's, or those of the job
+  Index ranks_per_node = 0;  ///< 0: the machine's
+  bool strided = false;      ///< ranks are dealt out to the nodes in turn
+  std::string lengths;       ///< file of sequence lengths, empty: all of train.sequence_length
+  std::string csv;           ///< file to write, empty: none
+  bool overwrite = false;    ///< replace it
+  bool plans = false;        ///< every decomposition, best first
+};
+ExitCode predict_command(const PredictOptions& options, int job_ranks, std::ostream& out);
+
+/// `minisp calibrate --output FILE`: measures what the performance model needs, and writes a machine file.
+struct CalibrateOptions {
+  std::string output;
+  bool overwrite = false;
+  std::string name;  ///< of the machine; empty: its processor's
+  config::Precision precision = config::Precision::fp32;
+  Index rounds = 3;    ///< of every step
+  bool quick = false;  ///< small decks only
+};
+ExitCode calibrate_command(const comm::Communicator& world, const CalibrateOptions& options);
+
+/// `minisp fit FIGURES.csv --machine START --output FILE`: the machine that explains published figures best.
+struct FitOptions {
+  std::string table;
+  std::vector<std::string> figures;  ///< empty: all
+  std::string machine, output;
+  bool overwrite = false;
+};
+ExitCode fit_command(const FitOptions& options, std::ostream& out);
 
 /// `minisp info`: build, devices, BLAS kernel, presets.
 ExitCode info_command(const comm::Communicator& world);

@@ -28,13 +28,14 @@ std::string extremes_text(const std::vector<double>& of_ranks, double whole) {
 
 std::string describe(const parallel::Plan& plan) {
   const auto& group = plan.groups.front();
+  const int groups = plan.ranks / plan.sequence_degree;
   std::string text =
       fmt::format("{}: {} rank{}, ", config::to_string(plan.asked), plan.ranks, plan.ranks == 1 ? "" : "s");
   if (plan.asked != plan.system)
     text += fmt::format("more sequences than ranks, so it is {}; ", config::to_string(plan.system));
-  text += fmt::format("{} group{} of {}, {} sequence{} a group, {} tokens a rank", plan.groups.size(),
-                      plan.groups.size() == 1 ? "" : "s", plan.sequence_degree, group.sequences(),
-                      group.sequences() == 1 ? "" : "s", plan.rows(0));
+  text +=
+      fmt::format("{} group{} of {}, {} sequence{} a group, {} tokens a rank", groups, groups == 1 ? "" : "s",
+                  plan.sequence_degree, group.sequences(), group.sequences() == 1 ? "" : "s", plan.rows(0));
   if (plan.sequence_degree == 1) text += ", no all-to-all";
   return text;
 }

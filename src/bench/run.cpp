@@ -293,6 +293,7 @@ ExitCode run(const Communicator& world, const Config& config, const parallel::Pl
   if (const auto summary = checkpoints.summary(); !summary.empty())
     say(world, "CHECKPOINTS: " + summary + "\n");
   if (world.rank() == 0 && !options.quiet) print_report(std::cout, result);
+  if (options.result) *options.result = result;
   if (!config.output.file.empty()) {
     io::OutputFile file(MPI_COMM_WORLD, config.output.file, config.output.overwrite);
     io::write_result(file, result);

@@ -235,13 +235,12 @@ std::vector<Index> Plan::token_indices(int rank) const {
   return indices;
 }
 
-Plan make_plan(const config::ParallelConfig& config, int ranks, const config::Architecture& architecture,
-               Index batch, Index sequence_length) {
+Plan make_plan_outline(const config::ParallelConfig& config, int ranks,
+                       const config::Architecture& architecture, Index batch, Index sequence_length) {
   const Request request{config, architecture, ranks, batch, sequence_length};
   check_sizes(request);
   const Index k = degree_of(request);
-  const Index groups = ranks / k;
-  const Index sequences = batch / groups;
+  const Index sequences = batch / (ranks / k);
   if (sequence_length > std::numeric_limits<int>::max() / sequences)
     throw input_error(fmt::format("{} sequences of {} tokens in one group are more than {} rows of attention",
                                   sequences, sequence_length, std::numeric_limits<int>::max()),
@@ -256,7 +255,15 @@ Plan make_plan(const config::ParallelConfig& config, int ranks, const config::Ar
   plan.sequence_degree = static_cast<int>(k);
   plan.sharding = config.sharding;
   plan.shard_ranks = shard_ranks_of(config, ranks, k);
-  for (Index g = 0; g < groups; ++g) plan.groups.push_back(make_group(g, k, sequences, sequence_length));
+  plan.groups.push_back(make_group(0, k, sequences, sequence_length));
+  return plan;
+}
+
+Plan make_plan(const config::ParallelConfig& config, int ranks, const config::Architecture& architecture,
+               Index batch, Index sequence_length) {
+  Plan plan = make_plan_outline(config, ranks, architecture, batch, sequence_length);
+  const Index k = plan.sequence_degree, groups = ranks / k;
+  for (Index g = 1; g < groups; ++g) plan.groups.push_back(make_group(g, k, batch / groups, sequence_length));
   return plan;
 }
 

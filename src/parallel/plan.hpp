@@ -70,4 +70,8 @@ struct Plan {
 Plan make_plan(const config::ParallelConfig& config, int ranks, const config::Architecture& architecture,
                Index batch, Index sequence_length);
 
+/// The same with the first group alone, which is like all others: for more ranks than are to be listed.
+Plan make_plan_outline(const config::ParallelConfig& config, int ranks,
+                       const config::Architecture& architecture, Index batch, Index sequence_length);
+
 }  // namespace minisp::parallel

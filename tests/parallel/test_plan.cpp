@@ -170,6 +170,18 @@ TEST(Refusal, BaspBatches) {
   EXPECT_EQ(make_plan(config, 8, small_model(8, 8), 2, 24).sequence_degree, 4);
 }
 
+TEST(Outline, IsThePlanWithItsFirstGroupAlone) {
+  auto config = basp();
+  config.sharding = config::Sharding::mics;
+  auto plan = make_plan(config, 12, small_model(12, 12), 3, 24);
+  const auto outline = make_plan_outline(config, 12, small_model(12, 12), 3, 24);
+  ASSERT_EQ(outline.groups.size(), 1U);
+  EXPECT_EQ(outline.groups.front(), plan.groups.front());
+  EXPECT_EQ(outline.sequence_degree, plan.sequence_degree);
+  EXPECT_EQ(outline.shard_ranks, plan.shard_ranks);
+  EXPECT_EQ(outline.ranks, 12);
+}
+
 TEST(Refusal, DegreeWhereNoSequenceIsSplit) {
   for (const auto system : {System::single, System::data_parallel}) {
     auto config = of(system);

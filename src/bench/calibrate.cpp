@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "bench/calibrate.hpp"
+
+#include "comm/agree.hpp"
+#include "comm/all_gather.hpp"
+#include "comm/all_to_all.hpp"
+#include "comm/scalars.hpp"
+#include "io/output_file.hpp"
+#include "io/parts_file.hpp"
+#include "io/provenance.hpp"
+#include "math/gemm.hpp"
+#include "train/figure_of_merit.hpp"
+#include "train/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <set>
+#include <thread>
+#include <type_traits>
+#include <unistd.h>
+
+namespace minisp::bench {
+
+namespace {
+
+using comm::Communicator;
+using perfmodel::Collective;
+using perfmodel::CollectiveSample;
+using perfmodel::Peers;
+using perfmodel::Placement;
+
+// Cores that are less shared than this are not: caches and clocks tell a rank alone from many, too.
+constexpr double shared_from = 1.5;
+constexpr double buffer_limit = 16 << 20;  // bytes that a rank sends in one call
+
+void say(const Communicator& world, const std::string& text) {
+  if (world.rank() == 0) std::cout << text << std::flush;
+}
+
+/// Nodes filled one after the other, each with as many ranks but for the last, are what the model knows.
+Placement placement_of(const Communicator& world) {
+  const auto& nodes = world.nodes();
+  const Index width = std::count(nodes.begin(), nodes.end(), nodes.front());
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+    if (nodes[rank] != nodes[rank / static_cast<std::size_t>(width) * static_cast<std::size_t>(width)] ||
+        (rank >= static_cast<std::size_t>(width) &&
+         nodes[rank] == nodes[rank - static_cast<std::size_t>(width)]))
+      throw input_error("the job's ranks do not fill one node after the other, equally many on each",
+                        "minisp calibrate", "Start it with the launcher's mapping by slot or core");
+  return {world.size(), width, perfmodel::Mapping::contiguous};
+}
+
+/// Seconds of one of `calls` calls back to back, on the slowest rank of all groups.
+double seconds_of(const Communicator& world, const Communicator& group, Collective collective, Index bytes,
+                  int calls) {
+  const Exec exec;
+  const Index ranks = group.size();
+  const Vector<std::int8_t> one("minisp::calibrate::one", bytes),
+      all("minisp::calibrate::all", bytes * ranks),
+      other("minisp::calibrate::other", collective == Collective::all_to_all ? bytes * ranks : 0);
+  double start = 0;
+  for (int call = -1; call < calls; ++call) {  // the first one warms up
+    if (call == 0) {
+      comm::barrier(world);
+      start = comm::steady_seconds();
+    }
+    if (collective == Collective::all_to_all)
+      comm::all_to_all<std::int8_t>(group, exec, other, all);
+    else
+      comm::all_gather<std::int8_t>(group, exec, one, all);
+  }
+  return comm::maximum(world, comm::steady_seconds() - start) / calls;
+}
+
+void add_family(const Communicator& world, const Communicator& group, const Peers& peers, bool quick,
+                std::vector<CollectiveSample>& samples) {
+  const std::vector<Index> sizes =
+      quick ? std::vector<Index>{8, 4096, 65536} : std::vector<Index>{8, 2048, 16384, 65536, 262144, 1048576};
+  for (const Index bytes : sizes) {
+    if (double(bytes) * double(peers.group_ranks) > buffer_limit) continue;
+    for (const auto collective : {Collective::all_to_all, Collective::all_gather}) {
+      const int calls = bytes <= 4096 ? 20 : bytes <= 65536 ? 8 : 3;
+      std::vector<double> repeated;
+      for (int repetition = 0; repetition < 3; ++repetition)
+        repeated.push_back(seconds_of(world, group, collective, bytes, calls));
+      samples.push_back({collective, peers, double(bytes), train::median(repeated)});
+    }
+  }
+}
+
+/// By how much a rank computes faster while all others sleep: how many share its core.
+double ranks_per_core(const Communicator& world, config::Precision precision) {
+  return train::with_precision(precision, [&]<class T>() {
+    comm::barrier(world);
+    const double together = comm::sum(world, train::measure_gemm_rate<T>(Exec())) / world.size();
+    double alone = 0;
+    if (world.rank() == 0)
+      alone = train::measure_gemm_rate<T>(Exec());
+    else
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // a rank that waits in MPI may take the core
+    return std::max(1.0, comm::maximum(world, alone) / together);
+  });
+}
+
+/// A rank's share of the node's memory.
+double host_memory_gib(const Placement& placement) {
+  const double bytes = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
+  return bytes / double(placement.ranks_per_node) / double(1 << 30);
+}
+
+std::string processor_text(const io::Provenance& p) {
+  return fmt::format("{}, {} ranks on {} node{}, {}, {}", p.processor, p.ranks, p.nodes,
+                     p.nodes == 1 ? "" : "s", p.execution_space,
+                     p.mpi_library.substr(0, p.mpi_library.find(',')));
+}
+
+std::vector<std::string> head_notes(const io::Provenance& p, config::Precision precision, Index rounds) {
+  return {"Made by `minisp calibrate`: " + io::version_text() + ", " + p.date.substr(0, 10) + ".",
+          processor_text(p) + ".",
+          "",
+          fmt::format(
+              "compute: least squares over steps of small decks in {} ({}), all ranks at once, median of {} "
+              "rounds. Where ranks share cores, [share] says how, and rates are those of a core.",
+              config::to_string(precision), "the program's own phases", rounds),
+          "all_to_all, all_gather: calls back to back, all groups at once, slowest rank.",
+          "skew: what collectives of those steps took beyond that.",
+          "Residuals, at the time of calibration:",
+          ""};
+}
+
+}  // namespace
+
+std::vector<CollectiveSample> measure_collectives(const Communicator& world, const Placement& placement,
+                                                  bool quick) {
+  std::vector<CollectiveSample> samples;
+  const Index n = world.size();
+  std::set<Index> sizes;
+  for (const Index size : {Index{2}, placement.ranks_per_node, n / 2, n})
+    if (size > 1 && size <= n && n % size == 0) sizes.insert(size);
+  for (const Index size : sizes) {
+    const auto group = world.split(world.rank() / static_cast<int>(size), world.rank(), "calibrate");
+    add_family(world, group, perfmodel::consecutive_groups(placement, size), quick, samples);
+  }
+  if (placement.nodes() > 1 && placement.ranks_per_node > 1 && n % placement.ranks_per_node == 0) {
+    const auto stride = static_cast<int>(placement.ranks_per_node);
+    const auto group = world.split(world.rank() % stride, world.rank(), "calibrate");
+    add_family(world, group, perfmodel::strided_groups(placement, stride), quick, samples);
+  }
+  return samples;
+}
+
+ExitCode calibrate_command(const Communicator& world, const CalibrateOptions& options) {
+  comm::collective_guard(world, [&] {
+    if (world.rank() == 0) io::check_output_path(options.output, options.overwrite);
+    train::with_precision(options.precision, []<class T>() { math::require_gemm<T>(); });
+  });
+  const Placement placement = comm::collective_guard(world, [&] { return placement_of(world); });
+  const auto provenance = io::gather_provenance(MPI_COMM_WORLD, {});
+  say(world, fmt::format("{}\nmachine  {}\n", io::version_text(), processor_text(provenance)));
+  perfmodel::Machine machine;
+  machine.name = options.name.empty() ? provenance.processor : options.name;
+  machine.origin = "calibrated";
+  machine.ranks_per_node = placement.ranks_per_node;
+  if constexpr (std::is_same_v<Exec, Kokkos::DefaultHostExecutionSpace>)
+    machine.memory_gib = host_memory_gib(placement);
+  std::vector<CollectiveSample> collectives;
+  if (world.size() > 1) collectives = measure_collectives(world, placement, options.quick);
+  perfmodel::fit_collectives(collectives, machine);
+  const double sharing = ranks_per_core(world, options.precision);
+  if (sharing > shared_from) machine.share = {sharing, 0};
+  std::vector<perfmodel::StepSample> steps;
+  for (const auto& probe : probes(world.size(), options.precision, options.quick)) {
+    steps.push_back(measure_step(world, probe, placement, options.rounds));
+    say(world, fmt::format("measured {}: {:.4g} s a step\n", probe.name, steps.back().step));
+  }
+  perfmodel::fit_steps(steps, options.precision, machine);
+
+  comm::collective_guard(world, [&] {
+    if (world.rank() != 0) return;
+    auto notes = head_notes(provenance, options.precision, options.rounds);
+    const auto table = perfmodel::residuals(steps, collectives, machine);
+    notes.insert(notes.end(), table.begin(), table.end());
+    for (const auto& line : table) std::cout << line << "\n";
+    io::write_text_file(options.output, perfmodel::machine_text(machine, notes));
+    std::cout << "machine  " << options.output << "\n" << std::flush;
+  });
+  return ExitCode::valid;
+}
+
+}  // namespace minisp::bench

@@ -1,0 +1,312 @@
+// SPDX-FileCopyrightText: the miniSP contributors
+// SPDX-License-Identifier: BSD-3-Clause
+#include "perfmodel/calibration.hpp"
+
+#include "perfmodel/least_squares.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace minisp::perfmodel {
+
+namespace {
+
+double rate_of(double seconds_per_unit) {
+  return seconds_per_unit > 0 ? 1 / seconds_per_unit : no_limit;
+}
+
+bool goes_off_node(const Peers& peers) {
+  return peers.node_sends > 0;
+}
+
+/// Peers of the slowest class: one with the most peers on the node where none is off it, else the most off
+/// it.
+PeerClass slowest_class(const Peers& peers) {
+  return goes_off_node(peers) ? peers.classes.front() : peers.classes.back();
+}
+
+CollectiveRates fit_collective(const std::vector<const CollectiveSample*>& samples, Index links) {
+  CollectiveRates rates;
+  double least = no_limit;
+  std::vector<bool> by_link;  // which part of max() decides, by sample
+  for (const auto* sample : samples) by_link.push_back(goes_off_node(sample->peers));
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::vector<double>> rows;
+    std::vector<double> ones(samples.size(), 1);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const auto& s = *samples[i];
+      const auto one = slowest_class(s.peers);
+      const double on = double(one.on_node) * s.bytes_per_peer,
+                   off = double(s.peers.node_sends) / double(links) * s.bytes_per_peer;
+      rows.push_back(
+          {1, double(one.on_node), double(one.off_node), by_link[i] ? 0 : on, by_link[i] ? off : 0});
+      for (auto& term : rows.back()) term /= s.seconds;
+    }
+    const auto x = nonnegative_least_squares(rows, ones);
+    const CollectiveRates found{x[0], x[1], x[2], rate_of(x[3]), rate_of(x[4])};
+    double error = 0;
+    bool changed = false;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const auto& s = *samples[i];
+      error += std::pow(wire_seconds(found, s.peers, s.bytes_per_peer, links) / s.seconds - 1, 2);
+      const auto one = slowest_class(s.peers);
+      const bool link = goes_off_node(s.peers) &&
+                        double(s.peers.node_sends) / double(links) * x[4] >= double(one.on_node) * x[3];
+      changed = changed || link != by_link[i];
+      by_link[i] = link;
+    }
+    if (error < least) {
+      least = error;
+      rates = found;
+    }
+    if (!changed) break;
+  }
+  return rates;
+}
+
+Work work_in(const StepSample& sample, const std::string& phase) {
+  Work sum;
+  for (const auto& event :
+       step_of(sample.scenario.config, sample.scenario.decomposition, sample.scenario.groups.front().load))
+    if (event.computes && event.phase == phase) sum += event.work;
+  return sum;
+}
+
+/// stretch[i]: by how much the own clock of sample i's phase exceeds its time alone on a core.
+PhaseRates fit_phase(const std::vector<StepSample>& samples, const std::string& phase,
+                     const std::vector<double>& stretch) {
+  std::vector<std::vector<double>> rows;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto& sample = samples[i];
+    const auto measured = sample.own.find(phase);
+    if (measured == sample.own.end() || measured->second <= 0) continue;
+    const Work work = work_in(sample, phase);
+    rows.push_back({work.calls, work.flops, work.bytes, work.exponentials});
+    for (auto& term : rows.back()) term *= stretch[i] / measured->second;
+  }
+  const auto x = nonnegative_least_squares(rows, std::vector<double>(rows.size(), 1));
+  if (x.empty()) return {};
+  return {x[0], rate_of(x[1]), rate_of(x[2]), rate_of(x[3])};
+}
+
+void fit_skew(const std::vector<StepSample>& samples, Machine& machine) {
+  std::vector<std::vector<double>> rows;
+  std::vector<double> waits;
+  for (const auto& sample : samples) {
+    // A unit constant of each kind gives that constant's column; what is left of a phase without them is
+    // wait.
+    std::map<std::string, std::vector<double>> columns;
+    std::map<std::string, double> wire;
+    for (int column = 0; column < 2; ++column) {
+      Machine unit = machine;
+      unit.skew = {column == 0 ? 1.0 : 0.0, column == 1 ? 1.0 : 0.0};
+      for (const auto& phase : predict(unit, sample.scenario).phases) {
+        columns[phase.name].resize(2, 0);
+        columns[phase.name][static_cast<std::size_t>(column)] = phase.wait;
+        wire[phase.name] = phase.wire;
+      }
+    }
+    for (const auto& [phase, seconds] : sample.collectives) {
+      if (columns[phase].empty() || phase == "gather weights") continue;
+      // Relative to the step, so that long steps do not decide alone.
+      for (auto& term : columns[phase]) term /= sample.step;
+      rows.push_back(columns[phase]);
+      waits.push_back((seconds - wire[phase]) / sample.step);
+    }
+  }
+  if (rows.empty()) return;
+  const auto x = nonnegative_least_squares(rows, waits);
+  machine.skew = {x[0], x[1]};
+}
+
+void fit_exposed_gathers(const std::vector<StepSample>& samples, Machine& machine) {
+  std::vector<std::vector<double>> rows;
+  std::vector<double> values;
+  const std::string phase = "gather weights";
+  for (const auto& sample : samples) {
+    if (!sample.collectives.count(phase)) continue;
+    Machine hidden = machine, exposed = machine;
+    hidden.exposed_gathers = 0;
+    exposed.exposed_gathers = 1;
+    const double none = predict(hidden, sample.scenario).seconds(phase);
+    const double all = predict(exposed, sample.scenario).seconds(phase);
+    if (all <= none) continue;
+    rows.push_back({(all - none) / sample.step});
+    values.push_back((sample.collectives.at(phase) - none) / sample.step);
+  }
+  if (!rows.empty()) machine.exposed_gathers = nonnegative_least_squares(rows, values).front();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 1;
+  std::sort(values.begin(), values.end());
+  return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
+}
+
+void widen(Machine& machine, const char* name, double value) {
+  auto [range, is_new] = machine.ranges.try_emplace(name, Range{value, value});
+  range->second.least = std::min(range->second.least, value);
+  range->second.most = std::max(range->second.most, value);
+}
+
+}  // namespace
+
+void widen_ranges(const Scenario& s, Machine& machine) {
+  const auto& m = s.config.model;
+  widen(machine, "ranks", double(s.decomposition.ranks));
+  widen(machine, "ranks_per_node", double(s.placement.ranks_per_node));
+  widen(machine, "tokens_a_rank", s.groups.front().load.tokens / double(s.decomposition.sequence_degree));
+  widen(machine, "sequence_length", double(s.config.train.sequence_length));
+  widen(machine, "hidden", double(m.hidden));
+  widen(machine, "head_dim", double(m.head_dim));
+  widen(machine, "intermediate", double(m.intermediate));
+  widen(machine, "vocabulary", double(m.vocabulary));
+}
+
+double StepSample::mean_step() const {
+  double sum = 0;
+  for (const auto& phase : own) sum += phase.second;
+  for (const auto& phase : collectives) sum += phase.second;
+  return sum;
+}
+
+void fit_collectives(const std::vector<CollectiveSample>& samples, Machine& machine) {
+  for (const auto kind : {Collective::all_to_all, Collective::all_gather}) {
+    std::vector<const CollectiveSample*> of_kind;
+    for (const auto& sample : samples)
+      if (sample.collective == kind) {
+        of_kind.push_back(&sample);
+        widen(machine, "group_ranks", double(sample.peers.group_ranks));
+        widen(machine, "bytes_per_peer", sample.bytes_per_peer);
+      }
+    if (of_kind.empty()) continue;
+    (kind == Collective::all_to_all ? machine.all_to_all : machine.all_gather) =
+        fit_collective(of_kind, machine.links_per_node);
+  }
+}
+
+namespace {
+
+std::set<std::string> computed_phases(const std::vector<StepSample>& samples) {
+  std::set<std::string> phases;
+  for (const auto& sample : samples)
+    for (const auto& [phase, seconds] : sample.own)
+      if (seconds > 0 && work_in(sample, phase).calls > 0) phases.insert(phase);
+  return phases;
+}
+
+/// Rates for the machine's share. How far a phase is stretched depends on the rates, so it is done in rounds.
+void fit_rates(const std::vector<StepSample>& samples, config::Precision precision,
+               const std::set<std::string>& phases, Machine& machine) {
+  auto& table = machine.compute[config::to_string(precision)];
+  const bool shared = machine.share.ranks_per_core > 1;
+  for (int round = 0; round < (shared ? 6 : 1); ++round) {
+    std::map<std::string, std::vector<double>> stretch;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (round == 0) {
+        for (const auto& phase : phases) stretch[phase].push_back(machine.share.ranks_per_core);
+        continue;
+      }
+      Machine alone = machine;
+      alone.share = {};
+      const auto with = predict(machine, samples[i].scenario), without = predict(alone, samples[i].scenario);
+      const auto own = [](const Prediction& p, const std::string& name) {
+        for (const auto& phase : p.phases)
+          if (phase.name == name) return phase.own;
+        return 0.0;
+      };
+      for (const auto& phase : phases) {
+        const double base = own(without, phase);
+        stretch[phase].push_back(base > 0 ? own(with, phase) / base : 1);
+      }
+    }
+    for (const auto& phase : phases) table[phase] = fit_phase(samples, phase, stretch[phase]);
+    table["default"] = table.count("norm") ? table["norm"] : PhaseRates{};
+  }
+}
+
+/// Squares of the relative errors of steps, and of phases by their share in the step.
+double error_of(const std::vector<StepSample>& samples, const Machine& machine) {
+  double sum = 0;
+  for (const auto& sample : samples) {
+    const auto prediction = predict(machine, sample.scenario);
+    sum += std::pow(prediction.step / sample.mean_step() - 1, 2);
+    std::map<std::string, double> measured = sample.own;
+    for (const auto& [phase, seconds] : sample.collectives) measured[phase] += seconds;
+    for (const auto& [phase, seconds] : measured)
+      sum += std::pow((prediction.seconds(phase) - seconds) / sample.mean_step(), 2);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void fit_steps(const std::vector<StepSample>& samples, config::Precision precision, Machine& machine) {
+  const auto phases = computed_phases(samples);
+  const auto fit = [&](const std::vector<double>& x) {
+    Machine trial = machine;
+    if (machine.share.ranks_per_core > 1)
+      trial.share = {1 + (machine.share.ranks_per_core - 1) * std::exp(x[0]), 0.004 * std::exp(x[1])};
+    fit_rates(samples, precision, phases, trial);
+    fit_skew(samples, trial);
+    return trial;
+  };
+  std::vector<double> best(2, 0);
+  if (machine.share.ranks_per_core > 1)
+    best = simplex_minimum([&](const std::vector<double>& x) { return error_of(samples, fit(x)); }, best, 0.4,
+                           60);
+  machine = fit(best);
+  fit_exposed_gathers(samples, machine);
+  std::vector<double> ratios;
+  for (const auto& sample : samples) ratios.push_back(sample.step / sample.mean_step());
+  machine.slowest_over_mean = std::max(1.0, median(ratios));
+  for (const auto& sample : samples) widen_ranges(sample.scenario, machine);
+}
+
+std::vector<std::string> residuals(const std::vector<StepSample>& steps,
+                                   const std::vector<CollectiveSample>& collectives, const Machine& machine) {
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("{:<28} {:>11} {:>11} {:>8}", "step", "measured, s", "model, s", "off"));
+  std::map<std::string, std::vector<double>> phases;
+  std::map<std::string, double> shares;
+  for (const auto& sample : steps) {
+    const auto prediction = predict(machine, sample.scenario);
+    lines.push_back(fmt::format("{:<28} {:>11.4g} {:>11.4g} {:>+7.1f} %", sample.name, sample.step,
+                                prediction.step, 100 * (prediction.step / sample.step - 1)));
+    std::map<std::string, double> measured = sample.own;
+    for (const auto& [phase, seconds] : sample.collectives) measured[phase] += seconds;
+    for (const auto& [phase, seconds] : measured) {
+      if (seconds <= 0) continue;
+      phases[phase].push_back(prediction.seconds(phase) / seconds - 1);
+      shares[phase] = std::max(shares[phase], seconds / sample.step);
+    }
+  }
+  lines.push_back("");
+  lines.push_back(fmt::format("{:<28} {:>11} {:>11} {:>11}", "phase", "median off", "worst off", "share <="));
+  for (auto& [phase, errors] : phases) {
+    std::sort(errors.begin(), errors.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
+    lines.push_back(fmt::format("{:<28} {:>9.1f} % {:>+9.1f} % {:>9.1f} %", phase,
+                                100 * std::abs(errors[errors.size() / 2]), 100 * errors.back(),
+                                100 * shares[phase]));
+  }
+  if (!collectives.empty()) lines.push_back("");
+  if (!collectives.empty())
+    lines.push_back(fmt::format("{:<11} {:>6} {:>8} {:>8} {:>10} {:>12} {:>12} {:>8}", "collective", "ranks",
+                                "on node", "off node", "bytes/peer", "measured, s", "model, s", "off"));
+  for (const auto& s : collectives) {
+    const bool a2a = s.collective == Collective::all_to_all;
+    const double model = wire_seconds(a2a ? machine.all_to_all : machine.all_gather, s.peers,
+                                      s.bytes_per_peer, machine.links_per_node);
+    const auto one = slowest_class(s.peers);
+    lines.push_back(fmt::format("{:<11} {:>6} {:>8} {:>8} {:>10.0f} {:>12.3e} {:>12.3e} {:>+7.1f} %",
+                                a2a ? "all_to_all" : "all_gather", s.peers.group_ranks, one.on_node,
+                                one.off_node, s.bytes_per_peer, s.seconds, model,
+                                100 * (model / s.seconds - 1)));
+  }
+  return lines;
+}
+
+}  // namespace minisp::perfmodel
