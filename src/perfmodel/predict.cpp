@@ -17,10 +17,10 @@ struct Timeline {
   std::vector<PhaseSeconds> phases;
 
   std::size_t index(const std::string& name) {
-    const auto found =
-        std::find_if(phases.begin(), phases.end(), [&](const PhaseSeconds& p) { return p.name == name; });
-    if (found == phases.end()) phases.push_back({.name = name});
-    return static_cast<std::size_t>(found - phases.begin());
+    std::size_t i = 0;
+    while (i < phases.size() && phases[i].name != name) ++i;
+    if (i == phases.size()) phases.push_back({.name = name});
+    return i;
   }
   PhaseSeconds& operator[](const std::string& name) { return phases[index(name)]; }
   double total() const {

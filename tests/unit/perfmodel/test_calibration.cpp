@@ -24,7 +24,9 @@ TEST(LeastSquares, FindsTheConstantsAndNoneBelowZero) {
   const auto flat = nonnegative_least_squares({{1, 0}, {1, 1}, {1, 2}}, {3, 2, 1});
   EXPECT_NEAR(flat[0], 2, 1e-12);
   EXPECT_EQ(flat[1], 0);
-  EXPECT_EQ(nonnegative_least_squares({{0, 1}, {0, 2}}, {1, 2}), (std::vector<double>{0, 1}));
+  const auto second = nonnegative_least_squares({{0, 1}, {0, 2}}, {1, 2});
+  EXPECT_EQ(second[0], 0);
+  EXPECT_NEAR(second[1], 1, 1e-12);
 }
 
 TEST(LeastSquares, SimplexFindsTheFloorOfAValley) {

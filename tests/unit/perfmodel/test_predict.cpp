@@ -76,9 +76,13 @@ TEST(Predict, RanksThatShareACoreTakeTurns) {
     const auto shared = predict(machine, scenario);
     const double own = sum(shared, &PhaseSeconds::own), wait = sum(shared, &PhaseSeconds::wait);
     EXPECT_NEAR(own + wait, 4 * sum(alone, &PhaseSeconds::own), 1e-9);
-    if (turn == 0) EXPECT_NEAR(wait, 0, 1e-12);
-    if (turn == 1e9) EXPECT_NEAR(own, sum(alone, &PhaseSeconds::own), 1e-6);
-    if (turn == 0.01) EXPECT_GT(wait, 0.01);
+    if (turn == 0) {
+      EXPECT_NEAR(wait, 0, 1e-12);
+    } else if (turn == 1e9) {
+      EXPECT_NEAR(own, sum(alone, &PhaseSeconds::own), 1e-6);
+    } else {
+      EXPECT_GT(wait, 0.01);
+    }
   }
 }
 

@@ -3,12 +3,14 @@
 // The work of a step against the formulas of the rooms that do it.
 #include "config/presets.hpp"
 #include "model/parameters.hpp"
+#include "parallel/parameter_store.hpp"
 #include "parallel/volume.hpp"
 #include "perfmodel/work.hpp"
 #include "perfmodel_support.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 namespace minisp::perfmodel {
