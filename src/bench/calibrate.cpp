@@ -22,6 +22,7 @@
 #include <thread>
 #include <type_traits>
 #include <unistd.h>
+#include <utility>
 
 namespace minisp::bench {
 
@@ -54,26 +55,29 @@ Placement placement_of(const Communicator& world) {
   return {world.size(), width, perfmodel::Mapping::contiguous};
 }
 
-/// Seconds of one of `calls` calls back to back, on the slowest rank of all groups.
-double seconds_of(const Communicator& world, const Communicator& group, Collective collective, Index bytes,
-                  int calls) {
+/// Seconds of the mean rank in an all-to-all that all groups come to together, as the exchanges of a step do,
+/// and in the all-gather that follows at once, as it does in a sum.
+std::pair<double, double> seconds_of(const Communicator& world, const Communicator& group, Index bytes) {
+  constexpr int repetitions = 5;
   const Exec exec;
   const Index ranks = group.size();
   const Vector<std::int8_t> one("minisp::calibrate::one", bytes),
-      all("minisp::calibrate::all", bytes * ranks),
-      other("minisp::calibrate::other", collective == Collective::all_to_all ? bytes * ranks : 0);
-  double start = 0;
-  for (int call = -1; call < calls; ++call) {  // the first one warms up
-    if (call == 0) {
-      comm::barrier(world);
-      start = comm::steady_seconds();
-    }
-    if (collective == Collective::all_to_all)
-      comm::all_to_all<std::int8_t>(group, exec, other, all);
-    else
-      comm::all_gather<std::int8_t>(group, exec, one, all);
+      all("minisp::calibrate::all", bytes * ranks), other("minisp::calibrate::other", bytes * ranks);
+  std::vector<double> exchanges, gathers;
+  for (int repetition = 0; repetition <= repetitions; ++repetition) {  // the first one warms up
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));        // links and queues come to rest
+    comm::barrier(world);
+    const double start = comm::steady_seconds();
+    comm::all_to_all<std::int8_t>(group, exec, other, all);
+    const double middle = comm::steady_seconds();
+    comm::all_gather<std::int8_t>(group, exec, one, all);
+    const double end = comm::steady_seconds();
+    const double exchange = comm::sum(world, middle - start), gather = comm::sum(world, end - middle);
+    if (repetition == 0) continue;
+    exchanges.push_back(exchange / world.size());
+    gathers.push_back(gather / world.size());
   }
-  return comm::maximum(world, comm::steady_seconds() - start) / calls;
+  return {train::median(exchanges), train::median(gathers)};
 }
 
 void add_family(const Communicator& world, const Communicator& group, const Peers& peers, bool quick,
@@ -82,13 +86,9 @@ void add_family(const Communicator& world, const Communicator& group, const Peer
       quick ? std::vector<Index>{8, 4096, 65536} : std::vector<Index>{8, 2048, 16384, 65536, 262144, 1048576};
   for (const Index bytes : sizes) {
     if (double(bytes) * double(peers.group_ranks) > buffer_limit) continue;
-    for (const auto collective : {Collective::all_to_all, Collective::all_gather}) {
-      const int calls = bytes <= 4096 ? 20 : bytes <= 65536 ? 8 : 3;
-      std::vector<double> repeated;
-      for (int repetition = 0; repetition < 3; ++repetition)
-        repeated.push_back(seconds_of(world, group, collective, bytes, calls));
-      samples.push_back({collective, peers, double(bytes), train::median(repeated)});
-    }
+    const auto [exchange, gather] = seconds_of(world, group, bytes);
+    samples.push_back({Collective::all_to_all, peers, double(bytes), exchange});
+    samples.push_back({Collective::all_gather, peers, double(bytes), gather});
   }
 }
 
@@ -126,7 +126,7 @@ std::vector<std::string> head_notes(const io::Provenance& p, config::Precision p
               "compute: least squares over steps of small decks in {} ({}), all ranks at once, median of {} "
               "rounds. Where ranks share cores, [share] says how, and rates are those of a core.",
               config::to_string(precision), "the program's own phases", rounds),
-          "all_to_all, all_gather: calls back to back, all groups at once, slowest rank.",
+          "all_to_all, all_gather: one of each after a pause, all groups at once, mean rank.",
           "skew: what collectives of those steps took beyond that.",
           "Residuals, at the time of calibration:",
           ""};

@@ -28,43 +28,55 @@ PeerClass slowest_class(const Peers& peers) {
   return goes_off_node(peers) ? peers.classes.front() : peers.classes.back();
 }
 
-CollectiveRates fit_collective(const std::vector<const CollectiveSample*>& samples, Index links) {
+struct CollectiveFit {
   CollectiveRates rates;
-  double least = no_limit;
+  double error = no_limit;
+};
+
+/// The best rates for links that pass `burst` bytes at once.
+CollectiveFit fit_with_burst(const std::vector<const CollectiveSample*>& samples, Index links, double burst) {
+  CollectiveFit best;
+  const auto bytes_on = [](const CollectiveSample& s) {
+    return double(slowest_class(s.peers).on_node) * s.bytes_per_peer;
+  };
+  const auto bytes_off = [&](const CollectiveSample& s) {
+    return std::max(0.0, double(s.peers.node_sends) / double(links) * s.bytes_per_peer - burst);
+  };
   std::vector<bool> by_link;  // which part of max() decides, by sample
   for (const auto* sample : samples) by_link.push_back(goes_off_node(sample->peers));
   for (int round = 0; round < 20; ++round) {
     std::vector<std::vector<double>> rows;
-    std::vector<double> ones(samples.size(), 1);
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const auto& s = *samples[i];
       const auto one = slowest_class(s.peers);
-      const double on = double(one.on_node) * s.bytes_per_peer,
-                   off = double(s.peers.node_sends) / double(links) * s.bytes_per_peer;
-      rows.push_back(
-          {1, double(one.on_node), double(one.off_node), by_link[i] ? 0 : on, by_link[i] ? off : 0});
+      rows.push_back({1, double(one.on_node), double(one.off_node), by_link[i] ? 0 : bytes_on(s),
+                      by_link[i] ? bytes_off(s) : 0});
       for (auto& term : rows.back()) term /= s.seconds;
     }
-    const auto x = nonnegative_least_squares(rows, ones);
-    const CollectiveRates found{x[0], x[1], x[2], rate_of(x[3]), rate_of(x[4])};
+    const auto x = nonnegative_least_squares(rows, std::vector<double>(samples.size(), 1));
+    const CollectiveRates found{x[0], x[1], x[2], rate_of(x[3]), rate_of(x[4]), burst};
     double error = 0;
     bool changed = false;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const auto& s = *samples[i];
       error += std::pow(wire_seconds(found, s.peers, s.bytes_per_peer, links) / s.seconds - 1, 2);
-      const auto one = slowest_class(s.peers);
-      const bool link = goes_off_node(s.peers) &&
-                        double(s.peers.node_sends) / double(links) * x[4] >= double(one.on_node) * x[3];
+      const bool link = goes_off_node(s.peers) && bytes_off(s) * x[4] >= bytes_on(s) * x[3];
       changed = changed || link != by_link[i];
       by_link[i] = link;
     }
-    if (error < least) {
-      least = error;
-      rates = found;
-    }
+    if (error < best.error) best = {found, error};
     if (!changed) break;
   }
-  return rates;
+  return best;
+}
+
+CollectiveRates fit_collective(const std::vector<const CollectiveSample*>& samples, Index links) {
+  CollectiveFit best = fit_with_burst(samples, links, 0);
+  for (double burst = 1 << 14; burst <= 1 << 24; burst *= std::sqrt(2.0)) {
+    const auto fit = fit_with_burst(samples, links, burst);
+    if (fit.error < 0.9 * best.error) best = fit;  // one constant more has to pay
+  }
+  return best.rates;
 }
 
 Work work_in(const StepSample& sample, const std::string& phase) {

@@ -22,7 +22,7 @@ struct StepSample {
   double mean_step() const;
 };
 
-/// One call of a collective when all groups make it at once, back to back.
+/// One call of a collective when all groups make it at once.
 struct CollectiveSample {
   Collective collective = Collective::all_to_all;
   Peers peers;

@@ -43,6 +43,8 @@ constexpr Field<CollectiveRates> collective_fields[] = {
      "B/s that one rank sends to ranks on its node, all at once"},
     {"bytes_per_s_off_node", &CollectiveRates::bytes_per_s_off_node, Kind::rate,
      "B/s that one link of a node carries off it, each way"},
+    {"burst_bytes_off_node", &CollectiveRates::burst_bytes_off_node, Kind::cost,
+     "B that a link passes at once after a pause, where a queue limits its rate"},
 };
 constexpr Field<SkewRates> skew_fields[] = {
     {"seconds_per_call", &SkewRates::seconds_per_call, Kind::cost,

@@ -25,13 +25,15 @@ struct PhaseRates {
 };
 
 /// What one call of a collective costs with b bytes to each peer, P_l peers on the node and P_r off it:
-///   seconds = a0 + P_l a1 + P_r a2 + max(P_l b / b_on, (sum of P_r b over the node's ranks) / links / b_off)
+///   seconds = a0 + P_l a1 + P_r a2 + max(P_l b / b_on, (sum of P_r b over the node's ranks / links - burst)
+///   / b_off)
 struct CollectiveRates {
   double seconds_per_call = 0;             ///< a0
   double seconds_per_peer_on_node = 0;     ///< a1
   double seconds_per_peer_off_node = 0;    ///< a2
   double bytes_per_s_on_node = no_limit;   ///< b_on: of one rank
   double bytes_per_s_off_node = no_limit;  ///< b_off: of one of the node's links
+  double burst_bytes_off_node = 0;         ///< that a link passes at once after a pause
 };
 
 /// How long the mean of P ranks waits for the last one after computing for t seconds:

@@ -155,9 +155,9 @@ double wire_seconds(const CollectiveRates& rates, const Peers& peers, double byt
   double slowest = 0;
   for (const auto& one : peers.classes) {
     const double on = double(one.on_node) * bytes_per_peer / rates.bytes_per_s_on_node;
-    const double off = one.off_node == 0 ? 0
-                                         : double(peers.node_sends) * bytes_per_peer /
-                                               double(links_per_node) / rates.bytes_per_s_off_node;
+    const double sent = double(peers.node_sends) * bytes_per_peer / double(links_per_node);
+    const double off =
+        one.off_node == 0 ? 0 : std::max(0.0, sent - rates.burst_bytes_off_node) / rates.bytes_per_s_off_node;
     slowest =
         std::max(slowest, rates.seconds_per_call + double(one.on_node) * rates.seconds_per_peer_on_node +
                               double(one.off_node) * rates.seconds_per_peer_off_node + std::max(on, off));

@@ -20,8 +20,8 @@ Machine cluster() {
   auto machine = simple_machine();
   machine.compute.clear();
   machine.compute["bf16"]["default"] = {1e-5, 1.5e14, 1.2e12, 2e12};
-  machine.all_to_all = {5e-5, 5e-6, 1e-5, 2e11, 4e10};
-  machine.all_gather = {5e-5, 5e-6, 1e-5, 2e11, 1.6e11};
+  machine.all_to_all = {5e-5, 5e-6, 1e-5, 2e11, 4e10, 0};
+  machine.all_gather = {5e-5, 5e-6, 1e-5, 2e11, 1.6e11, 0};
   machine.skew = {1e-4, 0.02};
   machine.exposed_gathers = 0.5;
   machine.ranges.clear();

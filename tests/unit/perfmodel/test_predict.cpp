@@ -33,6 +33,10 @@ TEST(Predict, AllToAllIsTheFormOfTheModel) {
   EXPECT_DOUBLE_EQ(wire_seconds(machine.all_to_all, world, bytes, 1), latency + 16 * bytes / 1e6);
   EXPECT_DOUBLE_EQ(wire_seconds(machine.all_to_all, world, bytes, 2), latency + 8 * bytes / 1e6);
   EXPECT_DOUBLE_EQ(wire_seconds(machine.all_to_all, node, bytes, 1), 0.01 + 3 * 0.002 + 3 * bytes / 1e7);
+  auto queue = machine.all_to_all;
+  queue.burst_bytes_off_node = 6000;
+  EXPECT_DOUBLE_EQ(wire_seconds(queue, world, bytes, 1), latency + (16 * bytes - 6000) / 1e6);
+  EXPECT_DOUBLE_EQ(wire_seconds(queue, world, 100, 1), latency + 3 * 100 / 1e7);
   EXPECT_DOUBLE_EQ(skew_seconds(machine.skew, 8, 2), 3 * (0.0005 + 0.1 * 2));
 }
 
