@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 namespace minisp::perfmodel {
 
@@ -98,10 +99,11 @@ double number_of(const Node& node, const std::string& key, Kind kind) {
   return value;
 }
 
-const Node& child(const Node& table, const std::string& path, const std::string& key) {
-  const Node* node = table.find(key);
+// Views: to GCC 13 and later a reference that comes from a temporary string could refer into it.
+const Node& child(const Node& table, std::string_view path, std::string_view key) {
+  const Node* node = table.find(std::string(key));
   if (!node)
-    throw input_error("the key is missing", table.where + ": " + path + key,
+    throw input_error("the key is missing", fmt::format("{}: {}{}", table.where, path, key),
                       "doc/performance_model.md lists what a machine file holds");
   return *node;
 }
