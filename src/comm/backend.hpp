@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 namespace minisp::comm {
 
@@ -27,6 +28,10 @@ class Backend {
   virtual int size() const = 0;
   /// As MPI_Comm_split: collective over all ranks of this one.
   virtual std::shared_ptr<Backend> split(int color, int key) const = 0;
+
+  /// Node of each rank: what goes over slow links can then be kept small. Collective, before any other call;
+  /// does nothing where the library knows by itself.
+  virtual void set_nodes(const std::vector<int>&) {}
 
   /// Block i of `send` goes to rank i; block i of `receive` comes from rank i. The buffers do not overlap.
   virtual void all_to_all(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) = 0;

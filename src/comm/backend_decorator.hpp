@@ -22,6 +22,7 @@ class BackendDecorator : public Backend {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  void set_nodes(const std::vector<int>& nodes) override { inner_->set_nodes(nodes); }
 
   void all_to_all(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) override {
     self().pass_on(true, [&] { inner_->all_to_all(exec, send, receive, block_bytes); });

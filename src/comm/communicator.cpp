@@ -67,6 +67,7 @@ Communicator::Communicator(std::shared_ptr<Backend> backend, std::string name,
       workspace_(std::make_unique<Vector<std::byte>>()) {
   for (int other = 0; other < size(); ++other)
     if (other != rank() && on_this_node(other)) ++peers_on_node_;
+  backend_->set_nodes(nodes_);
 }
 
 Communicator Communicator::self() {

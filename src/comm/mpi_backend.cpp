@@ -83,6 +83,10 @@ MpiBackend::~MpiBackend() {
   if (!finalized) MPI_Comm_free(&comm_);
 }
 
+void MpiBackend::set_nodes(const std::vector<int>& nodes) {
+  two_stages_ = TwoStageGather::make(comm_, nodes);
+}
+
 std::shared_ptr<Backend> MpiBackend::split(int color, int key) const {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm_, color, key, &part), "MPI_Comm_split");
@@ -137,6 +141,7 @@ void MpiBackend::broadcast(const Exec& exec, void* data, std::size_t bytes, int 
 }
 
 void MpiBackend::host_all_gather(const void* send, void* receive, std::size_t block_bytes) {
+  if (two_stages_) return two_stages_->run(send, receive, block_bytes);
   const MessageType message(block_bytes);
   check_mpi(
       MPI_Allgather(send, message.count(), message.type(), receive, message.count(), message.type(), comm_),

@@ -4,8 +4,12 @@
 #pragma once
 
 #include "comm/backend.hpp"
+#include "comm/two_stage_gather.hpp"
 
 #include <mpi.h>
+
+#include <memory>
+#include <vector>
 
 namespace minisp::comm {
 
@@ -19,6 +23,7 @@ class MpiBackend : public Backend {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  void set_nodes(const std::vector<int>& nodes) override;
   std::shared_ptr<Backend> split(int color, int key) const override;
 
   void all_to_all(const Exec& exec, const void* send, void* receive, std::size_t block_bytes) override;
@@ -40,6 +45,7 @@ class MpiBackend : public Backend {
   MPI_Comm comm_;
   bool staged_;
   int rank_ = 0, size_ = 1;
+  std::unique_ptr<TwoStageGather> two_stages_;
   // Host copies of what is sent and received by the blocking calls, grown once; unused unless staged.
   HostVector<std::byte> staged_send_, staged_receive_;
 };

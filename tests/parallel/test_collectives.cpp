@@ -8,6 +8,7 @@
 #include "comm/broadcast.hpp"
 #include "comm/mpi_call.hpp"
 #include "comm/scalars.hpp"
+#include "comm/two_stage_gather.hpp"
 #include "util/error.hpp"
 
 #include <gtest/gtest.h>
@@ -223,6 +224,33 @@ TEST_P(Collectives, AllGatherAndBroadcast) {
   broadcast(world, exec, own, root);
   EXPECT_EQ(to_vector(own), (std::vector<int>{root, 10 * root}));
   EXPECT_EQ(entry().bytes_on_node, rank == root ? 8 * (ranks - 1) : 0);
+}
+
+/// Two nodes and more, filled one after the other, dealt out in turn, and uneven: which of them gather in two
+/// stages, and that blocks of any size end where they belong.
+TEST_P(Collectives, AllGatherOverNodes) {
+  for (int width = 1; width <= ranks; ++width)
+    for (const bool dealt_out : {false, true}) {
+      const int nodes = (ranks + width - 1) / width;
+      const auto node_of = [&](int r) { return dealt_out ? r % nodes : r / width; };
+      std::vector<int> node_of_rank;
+      for (int r = 0; r < ranks; ++r) node_of_rank.push_back(node_of(r));
+      EXPECT_EQ(TwoStageGather::make(MPI_COMM_WORLD, node_of_rank) != nullptr,
+                (dealt_out || ranks % width == 0) && ranks % nodes == 0 && nodes > 1 && nodes < ranks)
+          << ranks << " ranks, " << width << " a node, dealt out " << dealt_out;
+      const auto several = Communicator::world({.staging = GetParam(), .delays = {}, .node = node_of(rank)});
+      ASSERT_EQ(several.nodes(), node_of_rank);
+      for (const Index block : {0, 1, 3, 1000}) {
+        std::vector<std::int16_t> own, expected;
+        for (Index i = 0; i < block; ++i) own.push_back(element<std::int16_t>(rank, 0, i));
+        for (int r = 0; r < ranks; ++r)
+          for (Index i = 0; i < block; ++i) expected.push_back(element<std::int16_t>(r, 0, i));
+        const Vector<std::int16_t> all("all", block * ranks);
+        all_gather(several, exec, to_view(own), all);
+        EXPECT_EQ(to_vector(all), expected) << width << " a node, dealt out " << dealt_out << ", " << block;
+      }
+      EXPECT_EQ(sum(several, Index{rank}), ranks * (ranks - 1) / 2);
+    }
 }
 
 TEST_P(Collectives, Scalars) {
