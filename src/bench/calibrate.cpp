@@ -55,29 +55,38 @@ Placement placement_of(const Communicator& world) {
   return {world.size(), width, perfmodel::Mapping::contiguous};
 }
 
-/// Seconds of the mean rank in an all-to-all that all groups come to together, as the exchanges of a step do,
-/// and in the all-gather that follows at once, as it does in a sum.
-std::pair<double, double> seconds_of(const Communicator& world, const Communicator& group, Index bytes) {
+struct Seconds {
+  double exchange = 0, gather = 0;  // of the mean rank
+  double last = 0;                  // of the last rank in the exchange
+};
+
+/// An all-to-all that all groups come to together after a pause, and an all-gather right behind it, when
+/// links have used up what they had saved.
+Seconds seconds_of(const Communicator& world, const Communicator& group, Index bytes) {
   constexpr int repetitions = 5;
   const Exec exec;
   const Index ranks = group.size();
   const Vector<std::int8_t> one("minisp::calibrate::one", bytes),
       all("minisp::calibrate::all", bytes * ranks), other("minisp::calibrate::other", bytes * ranks);
-  std::vector<double> exchanges, gathers;
+  std::vector<double> exchanges, gathers, lasts;
   for (int repetition = 0; repetition <= repetitions; ++repetition) {  // the first one warms up
     std::this_thread::sleep_for(std::chrono::milliseconds(30));        // links and queues come to rest
     comm::barrier(world);
     const double start = comm::steady_seconds();
     comm::all_to_all<std::int8_t>(group, exec, other, all);
-    const double middle = comm::steady_seconds();
+    const double exchange = comm::steady_seconds() - start;
+    comm::barrier(world);
+    const double again = comm::steady_seconds();
     comm::all_gather<std::int8_t>(group, exec, one, all);
-    const double end = comm::steady_seconds();
-    const double exchange = comm::sum(world, middle - start), gather = comm::sum(world, end - middle);
+    const double gather = comm::steady_seconds() - again;
+    const double sums[] = {comm::sum(world, exchange), comm::sum(world, gather),
+                           comm::maximum(world, exchange)};
     if (repetition == 0) continue;
-    exchanges.push_back(exchange / world.size());
-    gathers.push_back(gather / world.size());
+    exchanges.push_back(sums[0] / world.size());
+    gathers.push_back(sums[1] / world.size());
+    lasts.push_back(sums[2]);
   }
-  return {train::median(exchanges), train::median(gathers)};
+  return {train::median(exchanges), train::median(gathers), train::median(lasts)};
 }
 
 void add_family(const Communicator& world, const Communicator& group, const Peers& peers, bool quick,
@@ -86,9 +95,9 @@ void add_family(const Communicator& world, const Communicator& group, const Peer
       quick ? std::vector<Index>{8, 4096, 65536} : std::vector<Index>{8, 2048, 16384, 65536, 262144, 1048576};
   for (const Index bytes : sizes) {
     if (double(bytes) * double(peers.group_ranks) > buffer_limit) continue;
-    const auto [exchange, gather] = seconds_of(world, group, bytes);
-    samples.push_back({Collective::all_to_all, peers, double(bytes), exchange});
-    samples.push_back({Collective::all_gather, peers, double(bytes), gather});
+    const auto seconds = seconds_of(world, group, bytes);
+    samples.push_back({Collective::all_to_all, peers, double(bytes), seconds.exchange, seconds.last});
+    samples.push_back({Collective::all_gather, peers, double(bytes), seconds.gather, 0});
   }
 }
 
@@ -172,11 +181,8 @@ ExitCode calibrate_command(const Communicator& world, const CalibrateOptions& op
   perfmodel::fit_collectives(collectives, machine);
   const double sharing = ranks_per_core(world, options.precision);
   if (sharing > shared_from) machine.share = {sharing, 0};
-  std::vector<perfmodel::StepSample> steps;
-  for (const auto& probe : probes(world.size(), options.precision, options.quick)) {
-    steps.push_back(measure_step(world, probe, placement, options.rounds));
-    say(world, fmt::format("measured {}: {:.4g} s a step\n", probe.name, steps.back().step));
-  }
+  const auto steps =
+      measure_steps(world, probes(world.size(), options.precision, options.quick), placement, options.rounds);
   perfmodel::fit_steps(steps, options.precision, machine);
 
   comm::collective_guard(world, [&] {

@@ -19,9 +19,11 @@ struct Probe {
 /// Decks for this many ranks: data parallel in several shapes, then the exchanges, then sharded weights.
 std::vector<Probe> probes(int ranks, config::Precision precision, bool quick);
 
-/// The probe's steps, the median of `rounds` rounds. Collective.
-perfmodel::StepSample measure_step(const comm::Communicator& world, const Probe& probe,
-                                   const perfmodel::Placement& placement, Index rounds);
+/// The probes' steps, medians of `rounds` rounds. Every round measures all of them in turn, so that none of
+/// them alone gets what else the machine does at a time. Collective.
+std::vector<perfmodel::StepSample> measure_steps(const comm::Communicator& world,
+                                                 const std::vector<Probe>& probes,
+                                                 const perfmodel::Placement& placement, Index rounds);
 
 /// All-to-alls and all-gathers of groups on a node, across nodes and of all ranks, all groups at once.
 /// Collective.

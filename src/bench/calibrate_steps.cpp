@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <iostream>
 #include <map>
 #include <numeric>
 
@@ -57,19 +58,24 @@ double mean(const std::vector<double>& values) {
 
 using ByPhase = std::map<std::string, std::vector<double>>;  // one entry a round
 
-void add_round(const io::RunResult& result, ByPhase& own, ByPhase& collectives, std::vector<double>& steps) {
+struct Rounds {
+  ByPhase own, collectives;
+  std::vector<double> steps;
+};
+
+void add_round(const io::RunResult& result, Rounds& rounds) {
   const auto& seconds = result.metrics.seconds;
   const auto first = seconds.begin() + result.metrics.warmup_steps;
   const double count = static_cast<double>(seconds.end() - first);
-  steps.push_back(std::accumulate(first, seconds.end(), 0.0) / count);
+  rounds.steps.push_back(std::accumulate(first, seconds.end(), 0.0) / count);
   std::map<std::string, double> sent;
   for (const auto& row : result.traffic)
     sent[phase_of(row.phase)] += (mean(row.wait) + mean(row.wire)) / count;
   for (const auto& phase : result.phases) {
     const double all = mean(phase.seconds) / count;
     const bool sends = sent.count(phase.name) > 0 && result.provenance.ranks > 1;
-    own[phase.name].push_back(std::max(0.0, sends ? all - sent[phase.name] : all));
-    if (sends) collectives[phase.name].push_back(sent[phase.name]);
+    rounds.own[phase.name].push_back(std::max(0.0, sends ? all - sent[phase.name] : all));
+    if (sends) rounds.collectives[phase.name].push_back(sent[phase.name]);
   }
 }
 
@@ -115,23 +121,35 @@ std::vector<Probe> probes(int ranks, config::Precision precision, bool quick) {
   return list;
 }
 
-StepSample measure_step(const comm::Communicator& world, const Probe& probe,
-                        const perfmodel::Placement& placement, Index rounds) {
-  const auto plan = plan_of(probe.config, world.size());
-  ByPhase own, collectives;
-  std::vector<double> steps;
-  for (Index round = 0; round < rounds; ++round) {
-    io::RunResult result;
-    RunOptions options{.quiet = true, .result = &result};
-    run_config(world, probe.config, plan, options);
-    add_round(result, own, collectives, steps);
+std::vector<StepSample> measure_steps(const comm::Communicator& world, const std::vector<Probe>& probes,
+                                      const perfmodel::Placement& placement, Index rounds) {
+  std::vector<Rounds> measured(probes.size());
+  for (Index round = 0; round < rounds; ++round)
+    for (std::size_t i = 0; i < probes.size(); ++i) {
+      io::RunResult result;
+      RunOptions options{.quiet = true, .result = &result};
+      run_config(world, probes[i].config, plan_of(probes[i].config, world.size()), options);
+      add_round(result, measured[i]);
+      if (world.rank() == 0)
+        std::cout << fmt::format("round {}/{}  {}  {:.4g} s a step\n", round + 1, rounds, probes[i].name,
+                                 measured[i].steps.back())
+                  << std::flush;
+    }
+  std::vector<StepSample> samples;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const auto plan = plan_of(probes[i].config, world.size());
+    const perfmodel::Decomposition d{plan.ranks, plan.sequence_degree, plan.sharding, plan.shard_ranks};
+    StepSample sample{probes[i].name,
+                      perfmodel::equal_lengths(probes[i].config, d, placement),
+                      {},
+                      {},
+                      train::median(measured[i].steps)};
+    for (const auto& [phase, seconds] : measured[i].own) sample.own[phase] = train::median(seconds);
+    for (const auto& [phase, seconds] : measured[i].collectives)
+      sample.collectives[phase] = train::median(seconds);
+    samples.push_back(std::move(sample));
   }
-  const perfmodel::Decomposition d{plan.ranks, plan.sequence_degree, plan.sharding, plan.shard_ranks};
-  StepSample sample{
-      probe.name, perfmodel::equal_lengths(probe.config, d, placement), {}, {}, train::median(steps)};
-  for (const auto& [phase, seconds] : own) sample.own[phase] = train::median(seconds);
-  for (const auto& [phase, seconds] : collectives) sample.collectives[phase] = train::median(seconds);
-  return sample;
+  return samples;
 }
 
 }  // namespace minisp::bench

@@ -48,6 +48,10 @@ CLI::App* add_predict(CLI::App& app, PredictOptions& predict) {
       ->check(CLI::Range(Index{1}, Index{1} << 20));
   command->add_flag("--strided", predict.strided,
                     "Ranks are dealt out to the nodes in turn, not node by node");
+  command
+      ->add_option("--link-factor", predict.link_factor,
+                   "What if the links off the node had so many times the machine's bandwidth")
+      ->check(CLI::Range(1e-6, 1e6));
   command->add_option("--lengths", predict.lengths,
                       "File of the batch's sequence lengths, a line each: LENGTH or LENGTH COUNT");
   command->add_option("--csv", predict.csv, "File to write: case,phase,seconds");

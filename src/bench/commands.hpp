@@ -62,6 +62,7 @@ struct PredictOptions {
   Index ranks = 0;           ///< 0: the sweep's, or those of the job
   Index ranks_per_node = 0;  ///< 0: the machine's
   bool strided = false;      ///< ranks are dealt out to the nodes in turn
+  double link_factor = 1;    ///< bandwidth off the node, times the machine's
   std::string lengths;       ///< file of sequence lengths, empty: all of train.sequence_length
   std::string csv;           ///< file to write, empty: none
   bool overwrite = false;    ///< replace it

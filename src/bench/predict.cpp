@@ -142,10 +142,14 @@ double memory_of(const Config& config, const parallel::Plan& plan) {
 }
 
 ExitCode predict_command(const PredictOptions& options, int job_ranks, std::ostream& out) {
-  const auto machine = perfmodel::read_machine(options.machine);
+  auto machine = perfmodel::read_machine(options.machine);
+  machine.all_to_all.bytes_per_s_off_node *= options.link_factor;
+  machine.all_gather.bytes_per_s_off_node *= options.link_factor;
   const auto cases = read_cases(options, machine, job_ranks);
   if (!options.csv.empty()) io::check_output_path(options.csv, options.overwrite);
   out << fmt::format("machine  {} ({})\n", machine.name, machine.origin);
+  if (options.link_factor != 1)
+    out << fmt::format("links    off the node with {:g} times its bandwidth\n", options.link_factor);
   std::string csv = "case,phase,seconds\n";
   for (const auto& one : cases) {
     const auto& c = one.config;

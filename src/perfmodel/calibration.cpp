@@ -18,14 +18,14 @@ double rate_of(double seconds_per_unit) {
   return seconds_per_unit > 0 ? 1 / seconds_per_unit : no_limit;
 }
 
-bool goes_off_node(const Peers& peers) {
-  return peers.node_sends > 0;
+double median(std::vector<double> values) {
+  if (values.empty()) return 1;
+  std::sort(values.begin(), values.end());
+  return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
 }
 
-/// Peers of the slowest class: one with the most peers on the node where none is off it, else the most off
-/// it.
-PeerClass slowest_class(const Peers& peers) {
-  return goes_off_node(peers) ? peers.classes.front() : peers.classes.back();
+CollectiveCall call_of(const CollectiveSample& s, Index links) {
+  return {s.collective, s.peers, s.bytes_per_peer, links};
 }
 
 struct CollectiveFit {
@@ -33,50 +33,56 @@ struct CollectiveFit {
   double error = no_limit;
 };
 
-/// The best rates for links that pass `burst` bytes at once.
+/// What a link passes at once in a sample: a gather comes right behind an all-to-all of the same size.
+double burst_of(const CollectiveSample& s, Index links, double burst) {
+  if (s.collective == Collective::all_to_all) return burst;
+  return std::max(0.0, burst - bytes_of_link({Collective::all_to_all, s.peers, s.bytes_per_peer, links}));
+}
+
+/// Least sum of relative errors, by least squares with weights that are made anew (iteratively reweighted).
 CollectiveFit fit_with_burst(const std::vector<const CollectiveSample*>& samples, Index links, double burst) {
   CollectiveFit best;
-  const auto bytes_on = [](const CollectiveSample& s) {
-    return double(slowest_class(s.peers).on_node) * s.bytes_per_peer;
-  };
-  const auto bytes_off = [&](const CollectiveSample& s) {
-    return std::max(0.0, double(s.peers.node_sends) / double(links) * s.bytes_per_peer - burst);
-  };
   std::vector<bool> by_link;  // which part of max() decides, by sample
-  for (const auto* sample : samples) by_link.push_back(goes_off_node(sample->peers));
-  for (int round = 0; round < 20; ++round) {
+  for (const auto* sample : samples) by_link.push_back(sample->peers.node_sends > 0);
+  std::vector<double> weights(samples.size(), 1);
+  for (int round = 0; round < 40; ++round) {
     std::vector<std::vector<double>> rows;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const auto& s = *samples[i];
-      const auto one = slowest_class(s.peers);
-      rows.push_back({1, double(one.on_node), double(one.off_node), by_link[i] ? 0 : bytes_on(s),
-                      by_link[i] ? bytes_off(s) : 0});
-      for (auto& term : rows.back()) term /= s.seconds;
+      const auto blocks = blocks_of(s.collective, s.peers, slowest_class(s.peers), links);
+      const double off = std::max(0.0, blocks.link * s.bytes_per_peer - burst_of(s, links, burst));
+      rows.push_back({1, blocks.peers_on_node, blocks.peers_off_node,
+                      by_link[i] ? 0 : blocks.on_node * s.bytes_per_peer, by_link[i] ? off : 0});
+      for (auto& term : rows.back()) term *= weights[i] / s.seconds;
     }
-    const auto x = nonnegative_least_squares(rows, std::vector<double>(samples.size(), 1));
-    const CollectiveRates found{x[0], x[1], x[2], rate_of(x[3]), rate_of(x[4]), burst};
+    const auto x = nonnegative_least_squares(rows, weights);
+    const CollectiveRates found{x[0], x[1], x[2], rate_of(x[3]), rate_of(x[4])};
     double error = 0;
-    bool changed = false;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const auto& s = *samples[i];
-      error += std::pow(wire_seconds(found, s.peers, s.bytes_per_peer, links) / s.seconds - 1, 2);
-      const bool link = goes_off_node(s.peers) && bytes_off(s) * x[4] >= bytes_on(s) * x[3];
-      changed = changed || link != by_link[i];
-      by_link[i] = link;
+      const double off =
+          std::abs(wire_seconds(found, call_of(s, links), burst_of(s, links, burst)) / s.seconds - 1);
+      error += off;
+      weights[i] = 1 / std::sqrt(std::max(off, 0.01));
+      const auto blocks = blocks_of(s.collective, s.peers, slowest_class(s.peers), links);
+      const double sent = std::max(0.0, blocks.link * s.bytes_per_peer - burst_of(s, links, burst));
+      by_link[i] = s.peers.node_sends > 0 && sent * x[4] >= blocks.on_node * s.bytes_per_peer * x[3];
     }
     if (error < best.error) best = {found, error};
-    if (!changed) break;
   }
   return best;
 }
 
-CollectiveRates fit_collective(const std::vector<const CollectiveSample*>& samples, Index links) {
-  CollectiveFit best = fit_with_burst(samples, links, 0);
-  for (double burst = 1 << 14; burst <= 1 << 24; burst *= std::sqrt(2.0)) {
-    const auto fit = fit_with_burst(samples, links, burst);
-    if (fit.error < 0.9 * best.error) best = fit;  // one constant more has to pay
-  }
-  return best.rates;
+/// Of exchanges over links that are long against what starts them.
+double late_share(const std::vector<const CollectiveSample*>& samples) {
+  std::vector<double> shares;
+  double longest = 0;
+  for (const auto* s : samples)
+    if (s->peers.node_sends > 0 && s->last > 0) longest = std::max(longest, s->seconds);
+  for (const auto* s : samples)
+    if (s->peers.node_sends > 0 && s->last > 0 && s->seconds > 0.02 * longest)
+      shares.push_back(std::max(0.0, s->last / s->seconds - 1));
+  return shares.empty() ? 0 : median(shares);
 }
 
 Work work_in(const StepSample& sample, const std::string& phase) {
@@ -104,34 +110,58 @@ PhaseRates fit_phase(const std::vector<StepSample>& samples, const std::string& 
   return {x[0], rate_of(x[1]), rate_of(x[2]), rate_of(x[3])};
 }
 
-void fit_skew(const std::vector<StepSample>& samples, Machine& machine) {
-  std::vector<std::vector<double>> rows;
-  std::vector<double> waits;
-  for (const auto& sample : samples) {
-    // A unit constant of each kind gives that constant's column; what is left of a phase without them is
-    // wait.
-    std::map<std::string, std::vector<double>> columns;
-    std::map<std::string, double> wire;
-    for (int column = 0; column < 2; ++column) {
-      Machine unit = machine;
-      unit.skew = {column == 0 ? 1.0 : 0.0, column == 1 ? 1.0 : 0.0};
-      for (const auto& phase : predict(unit, sample.scenario).phases) {
-        columns[phase.name].resize(2, 0);
-        columns[phase.name][static_cast<std::size_t>(column)] = phase.wait;
-        wire[phase.name] = phase.wire;
-      }
-    }
-    for (const auto& [phase, seconds] : sample.collectives) {
-      if (columns[phase].empty() || phase == "gather weights") continue;
-      // Relative to the step, so that long steps do not decide alone.
-      for (auto& term : columns[phase]) term /= sample.step;
-      rows.push_back(columns[phase]);
-      waits.push_back((seconds - wire[phase]) / sample.step);
+/// Seconds of the collectives of a sample's phases as the machine has them, in the order of
+/// sample.collectives, and what was measured, relative to the step, so that long steps do not decide alone.
+/// Gathers of weights are fitted apart.
+void add_collectives(const StepSample& sample, const Machine& machine, std::vector<double>& modelled,
+                     std::vector<double>& measured) {
+  const auto prediction = predict(machine, sample.scenario);
+  for (const auto& [phase, seconds] : sample.collectives) {
+    if (phase == "gather weights") continue;
+    for (const auto& one : prediction.phases) {
+      if (one.name != phase) continue;
+      modelled.push_back((one.wait + one.wire) / sample.step);
+      measured.push_back(seconds / sample.step);
     }
   }
-  if (rows.empty()) return;
-  const auto x = nonnegative_least_squares(rows, waits);
-  machine.skew = {x[0], x[1]};
+}
+
+/// Waits make a collective longer, or shorter where bytes move meanwhile: linear in the constants but for
+/// where the one passes into the other. So by linear steps, from where all waits are long.
+void fit_skew(const std::vector<StepSample>& samples, Machine& machine) {
+  const auto values_of = [&](const SkewRates& skew, std::vector<double>& measured) {
+    Machine trial = machine;
+    trial.skew = skew;
+    std::vector<double> modelled;
+    measured.clear();
+    for (const auto& sample : samples) add_collectives(sample, trial, modelled, measured);
+    return modelled;
+  };
+  SkewRates best = machine.skew, here{1, 1, machine.skew.share_of_wire};
+  double least = no_limit;
+  for (int round = 0; round < 12; ++round) {
+    std::vector<double> measured;
+    const auto at = values_of(here, measured);
+    if (at.empty()) return;
+    double error = 0;
+    for (std::size_t i = 0; i < at.size(); ++i) error += std::pow(at[i] - measured[i], 2);
+    if (round > 0 && error < least) least = error, best = here;
+    const double h = 1e-7;
+    const auto by_call =
+                   values_of({here.seconds_per_call + h, here.share_of_work, here.share_of_wire}, measured),
+               by_work =
+                   values_of({here.seconds_per_call, here.share_of_work + h, here.share_of_wire}, measured);
+    std::vector<std::vector<double>> rows;
+    std::vector<double> values;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      rows.push_back({(by_call[i] - at[i]) / h, (by_work[i] - at[i]) / h});
+      values.push_back(measured[i] - at[i] + rows[i][0] * here.seconds_per_call +
+                       rows[i][1] * here.share_of_work);
+    }
+    const auto x = nonnegative_least_squares(rows, values);
+    here = {x[0], x[1], here.share_of_wire};
+  }
+  machine.skew = best;
 }
 
 void fit_exposed_gathers(const std::vector<StepSample>& samples, Machine& machine) {
@@ -150,12 +180,6 @@ void fit_exposed_gathers(const std::vector<StepSample>& samples, Machine& machin
     values.push_back((sample.collectives.at(phase) - none) / sample.step);
   }
   if (!rows.empty()) machine.exposed_gathers = nonnegative_least_squares(rows, values).front();
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 1;
-  std::sort(values.begin(), values.end());
-  return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
 }
 
 void widen(Machine& machine, const char* name, double value) {
@@ -186,18 +210,24 @@ double StepSample::mean_step() const {
 }
 
 void fit_collectives(const std::vector<CollectiveSample>& samples, Machine& machine) {
-  for (const auto kind : {Collective::all_to_all, Collective::all_gather}) {
-    std::vector<const CollectiveSample*> of_kind;
-    for (const auto& sample : samples)
-      if (sample.collective == kind) {
-        of_kind.push_back(&sample);
-        widen(machine, "group_ranks", double(sample.peers.group_ranks));
-        widen(machine, "bytes_per_peer", sample.bytes_per_peer);
-      }
-    if (of_kind.empty()) continue;
-    (kind == Collective::all_to_all ? machine.all_to_all : machine.all_gather) =
-        fit_collective(of_kind, machine.links_per_node);
+  std::vector<const CollectiveSample*> exchanges, gathers;
+  for (const auto& sample : samples) {
+    (sample.collective == Collective::all_to_all ? exchanges : gathers).push_back(&sample);
+    widen(machine, "group_ranks", double(sample.peers.group_ranks));
+    widen(machine, "bytes_per_peer", sample.bytes_per_peer);
   }
+  if (exchanges.empty()) return;
+  CollectiveFit best = fit_with_burst(exchanges, machine.links_per_node, 0);
+  machine.link_burst_bytes = 0;
+  for (double burst = 1 << 14; burst <= 1 << 24; burst *= std::sqrt(2.0)) {
+    const auto fit = fit_with_burst(exchanges, machine.links_per_node, burst);
+    if (fit.error >= 0.9 * best.error) continue;  // one constant more has to pay
+    best = fit;
+    machine.link_burst_bytes = burst;
+  }
+  machine.all_to_all = best.rates;
+  machine.skew.share_of_wire = late_share(exchanges);
+  machine.all_gather = fit_with_burst(gathers, machine.links_per_node, machine.link_burst_bytes).rates;
 }
 
 namespace {
@@ -258,19 +288,19 @@ double error_of(const std::vector<StepSample>& samples, const Machine& machine) 
 
 void fit_steps(const std::vector<StepSample>& samples, config::Precision precision, Machine& machine) {
   const auto phases = computed_phases(samples);
-  const auto fit = [&](const std::vector<double>& x) {
+  const auto fit = [&](double turn) {
     Machine trial = machine;
-    if (machine.share.ranks_per_core > 1)
-      trial.share = {1 + (machine.share.ranks_per_core - 1) * std::exp(x[0]), 0.004 * std::exp(x[1])};
+    trial.share.seconds_per_turn = turn;
     fit_rates(samples, precision, phases, trial);
     fit_skew(samples, trial);
     return trial;
   };
-  std::vector<double> best(2, 0);
-  if (machine.share.ranks_per_core > 1)
-    best = simplex_minimum([&](const std::vector<double>& x) { return error_of(samples, fit(x)); }, best, 0.4,
-                           60);
-  machine = fit(best);
+  double turn = 0;
+  if (machine.share.ranks_per_core > 1) {
+    const auto error = [&](const std::vector<double>& x) { return error_of(samples, fit(std::exp(x[0]))); };
+    turn = std::exp(simplex_minimum(error, {std::log(0.004)}, 0.4, 30)[0]);
+  }
+  machine = fit(turn);
   fit_exposed_gathers(samples, machine);
   std::vector<double> ratios;
   for (const auto& sample : samples) ratios.push_back(sample.step / sample.mean_step());
@@ -310,8 +340,9 @@ std::vector<std::string> residuals(const std::vector<StepSample>& steps,
                                 "on node", "off node", "bytes/peer", "measured, s", "model, s", "off"));
   for (const auto& s : collectives) {
     const bool a2a = s.collective == Collective::all_to_all;
-    const double model = wire_seconds(a2a ? machine.all_to_all : machine.all_gather, s.peers,
-                                      s.bytes_per_peer, machine.links_per_node);
+    const double model =
+        wire_seconds(a2a ? machine.all_to_all : machine.all_gather, call_of(s, machine.links_per_node),
+                     burst_of(s, machine.links_per_node, machine.link_burst_bytes));
     const auto one = slowest_class(s.peers);
     lines.push_back(fmt::format("{:<11} {:>6} {:>8} {:>8} {:>10.0f} {:>12.3e} {:>12.3e} {:>+7.1f} %",
                                 a2a ? "all_to_all" : "all_gather", s.peers.group_ranks, one.on_node,

@@ -27,13 +27,16 @@ struct CollectiveSample {
   Collective collective = Collective::all_to_all;
   Peers peers;
   double bytes_per_peer = 0;
-  double seconds = 0;
+  double seconds = 0;  ///< of the mean rank
+  double last = 0;     ///< of the last rank, where that was measured
 };
 
-/// Fills machine.all_to_all and all_gather. Samples count by their relative error.
+/// Fills machine.all_to_all, all_gather, link_burst_bytes and skew.share_of_wire. Samples count by the amount
+/// of their relative error, not its square: sizes at which a library changes its protocol fit no straight
+/// line.
 void fit_collectives(const std::vector<CollectiveSample>& samples, Machine& machine);
 
-/// Fills machine.compute of `precision`, skew, share (where ranks_per_core is more than 1 already),
+/// Fills machine.compute of `precision`, skew, share.seconds_per_turn (where ranks_per_core is more than 1),
 /// exposed_gathers, slowest_over_mean, and ranges; the collectives' constants are given. Phases count by
 /// their relative error, waits by their seconds.
 void fit_steps(const std::vector<StepSample>& samples, config::Precision precision, Machine& machine);

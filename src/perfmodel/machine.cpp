@@ -44,14 +44,14 @@ constexpr Field<CollectiveRates> collective_fields[] = {
      "B/s that one rank sends to ranks on its node, all at once"},
     {"bytes_per_s_off_node", &CollectiveRates::bytes_per_s_off_node, Kind::rate,
      "B/s that one link of a node carries off it, each way"},
-    {"burst_bytes_off_node", &CollectiveRates::burst_bytes_off_node, Kind::cost,
-     "B that a link passes at once after a pause, where a queue limits its rate"},
 };
 constexpr Field<SkewRates> skew_fields[] = {
     {"seconds_per_call", &SkewRates::seconds_per_call, Kind::cost,
      "s: the mean rank waits log2(P) times this for the last of P"},
     {"share_of_work", &SkewRates::share_of_work, Kind::cost,
      "and log2(P) times this share of what it computed since the last collective"},
+    {"share_of_wire", &SkewRates::share_of_wire, Kind::cost,
+     "the last rank leaves a collective over links later than the mean one by this share of it"},
 };
 constexpr Field<ShareRates> share_fields[] = {
     {"ranks_per_core", &ShareRates::ranks_per_core, Kind::ratio, "ranks that take turns on a core"},
@@ -137,7 +137,8 @@ std::string text_of(const Node& table, const std::string& key) {
 }
 
 void read_head(const Node& table, Machine& machine) {
-  require_known(table, "machine", {"name", "origin", "ranks_per_node", "links_per_node", "memory_gib"});
+  require_known(table, "machine",
+                {"name", "origin", "ranks_per_node", "links_per_node", "link_burst_bytes", "memory_gib"});
   machine.name = text_of(table, "name");
   machine.origin = text_of(table, "origin");
   if (std::find(origins.begin(), origins.end(), machine.origin) == origins.end())
@@ -149,6 +150,7 @@ void read_head(const Node& table, Machine& machine) {
   };
   machine.ranks_per_node = static_cast<std::int64_t>(number("ranks_per_node", Kind::count));
   machine.links_per_node = static_cast<std::int64_t>(number("links_per_node", Kind::count));
+  machine.link_burst_bytes = number("link_burst_bytes", Kind::cost);
   machine.memory_gib = number("memory_gib", Kind::cost);
 }
 
@@ -232,9 +234,11 @@ std::string machine_text(const Machine& machine, const std::vector<std::string>&
       "\n[machine]\nname = {}\norigin = \"{}\"  # calibrated: measured; fitted: to published figures; data "
       "sheet\n"
       "ranks_per_node = {}\nlinks_per_node = {}  # that carry traffic off the node\n"
+      "link_burst_bytes = {:.10g}  # B that a link passes at once after a pause, where a queue limits its "
+      "rate\n"
       "memory_gib = {:#.6g}  # GiB of one rank, 0: not known\n",
       config::toml_quoted(machine.name), machine.origin, machine.ranks_per_node, machine.links_per_node,
-      machine.memory_gib);
+      machine.link_burst_bytes, machine.memory_gib);
   for (const auto& [precision, table] : machine.compute)
     for (const auto& [phase, rates] : table)
       write_fields(

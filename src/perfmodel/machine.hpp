@@ -25,15 +25,13 @@ struct PhaseRates {
 };
 
 /// What one call of a collective costs with b bytes to each peer, P_l peers on the node and P_r off it:
-///   seconds = a0 + P_l a1 + P_r a2 + max(P_l b / b_on, (sum of P_r b over the node's ranks / links - burst)
-///   / b_off)
+///   seconds = a0 + P_l a1 + P_r a2 + max(P_l b / b_on, sum of P_r b over the node's ranks / links / b_off)
 struct CollectiveRates {
   double seconds_per_call = 0;             ///< a0
   double seconds_per_peer_on_node = 0;     ///< a1
   double seconds_per_peer_off_node = 0;    ///< a2
   double bytes_per_s_on_node = no_limit;   ///< b_on: of one rank
   double bytes_per_s_off_node = no_limit;  ///< b_off: of one of the node's links
-  double burst_bytes_off_node = 0;         ///< that a link passes at once after a pause
 };
 
 /// How long the mean of P ranks waits for the last one after computing for t seconds:
@@ -41,6 +39,8 @@ struct CollectiveRates {
 struct SkewRates {
   double seconds_per_call = 0;
   double share_of_work = 0;
+  double share_of_wire =
+      0;  ///< of a collective off the node: how much later than the mean rank the last one leaves it
 };
 
 /// Ranks that take turns on a core. Between two collectives a rank that needs c seconds of the core for
@@ -61,6 +61,7 @@ struct Machine {
   std::string origin;  ///< "calibrated", "fitted", "data sheet"
   std::int64_t ranks_per_node = 1;
   std::int64_t links_per_node = 1;  ///< that carry traffic off the node, each b_off
+  double link_burst_bytes = 0;      ///< that a link passes at once after a pause; it saves them up at b_off
   double memory_gib = 0;            ///< of one rank; 0: not known
   /// By precision ("bf16") and phase, as `minisp run` prints it; "default" is for those not named.
   std::map<std::string, std::map<std::string, PhaseRates>> compute;

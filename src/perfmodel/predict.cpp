@@ -45,13 +45,18 @@ class Segment {
     parts_.push_back({phase, seconds});
     alone_ += seconds;
   }
+  /// The ranks leave a collective that took `seconds` over links, and begin to compute.
+  void begin(const Machine& machine, double seconds) { late_ = machine.skew.share_of_wire * seconds; }
   /// Books the segment's own times; returns what the mean rank then waits for the last of `ranks`.
   double close(const Machine& machine, Index ranks, Timeline& line) {
     const double n = machine.share.ranks_per_core, turn = machine.share.seconds_per_turn;
     const double factor = alone_ > 0 ? 1 + (n - 1) * alone_ / (alone_ + turn) : 1;
     for (const auto& [phase, seconds] : parts_) line.phases[phase].own += factor * seconds;
+    // The last one to begin has the core for itself while the others have done already.
+    const double late = std::max(0.0, late_ - (n - 1) * alone_);
     const double wait =
-        ranks == 1 ? 0 : (n - factor) * alone_ + skew_seconds(machine.skew, ranks, n * alone_);
+        ranks == 1 ? 0 : (n - factor) * alone_ + skew_seconds(machine.skew, ranks, n * alone_) + late;
+    late_ = 0;
     parts_.clear();
     alone_ = 0;
     return wait;
@@ -59,13 +64,14 @@ class Segment {
 
  private:
   std::vector<std::pair<std::size_t, double>> parts_;
-  double alone_ = 0;
+  double alone_ = 0, late_ = 0;
 };
 
 Timeline timeline_of(const Machine& machine, const Scenario& s, const PeersOfScopes& scopes,
                      const std::vector<Event>& events) {
   Timeline line;
   Segment segment;
+  Bucket bucket(machine.link_burst_bytes, machine.all_to_all.bytes_per_s_off_node);
   std::string first_collective;
   for (const auto& event : events) {
     const std::size_t phase = line.index(event.phase);
@@ -77,11 +83,22 @@ Timeline timeline_of(const Machine& machine, const Scenario& s, const PeersOfSco
     if (peers.group_ranks == 1) continue;
     if (first_collective.empty()) first_collective = event.phase;
     const auto& rates = event.collective == Collective::all_to_all ? machine.all_to_all : machine.all_gather;
-    const double wire =
-        event.calls * wire_seconds(rates, peers, event.bytes_per_peer, machine.links_per_node);
-    line.phases[phase].wire += wire * (event.prefetched ? machine.exposed_gathers : 1);
-    if (event.prefetched) continue;  // nobody waits where it is started
-    line.phases[phase].wait += segment.close(machine, peers.group_ranks, line);
+    const CollectiveCall call{event.collective, peers, event.bytes_per_peer, machine.links_per_node};
+    const double together = wire_seconds(rates, call);
+    if (event.prefetched) {  // nobody waits where it is started
+      line.phases[phase].wire += machine.exposed_gathers * event.calls * together;
+      continue;
+    }
+    const double before = line.total();
+    const double wait = segment.close(machine, peers.group_ranks, line);
+    bucket.rest(line.total() - before + wait);
+    const double burst = bucket.take(bytes_of_link(call));
+    const double first = wire_seconds(rates, call, burst), last = last_wire_seconds(rates, call);
+    // What early ranks send moves before the last one is there.
+    line.phases[phase].wait += wait;
+    line.phases[phase].wire +=
+        std::max(first - wait, std::min(first, last)) + (event.calls - 1) * together;
+    if (peers.node_sends > 0) segment.begin(machine, first);
   }
   // What is computed last is waited for in the next step, where ranks meet first.
   const double wait = segment.close(machine, s.decomposition.ranks, line);
@@ -147,27 +164,6 @@ std::vector<std::string> notes_of(const Machine& machine, const Scenario& s, con
 double work_seconds(const PhaseRates& rates, const Work& work) {
   return work.calls * rates.seconds_per_call + work.flops / rates.flops_per_s +
          work.bytes / rates.bytes_per_s + work.exponentials / rates.exponentials_per_s;
-}
-
-double wire_seconds(const CollectiveRates& rates, const Peers& peers, double bytes_per_peer,
-                    Index links_per_node) {
-  if (peers.group_ranks == 1) return 0;
-  double slowest = 0;
-  for (const auto& one : peers.classes) {
-    const double on = double(one.on_node) * bytes_per_peer / rates.bytes_per_s_on_node;
-    const double sent = double(peers.node_sends) * bytes_per_peer / double(links_per_node);
-    const double off =
-        one.off_node == 0 ? 0 : std::max(0.0, sent - rates.burst_bytes_off_node) / rates.bytes_per_s_off_node;
-    slowest =
-        std::max(slowest, rates.seconds_per_call + double(one.on_node) * rates.seconds_per_peer_on_node +
-                              double(one.off_node) * rates.seconds_per_peer_off_node + std::max(on, off));
-  }
-  return slowest;
-}
-
-double skew_seconds(const SkewRates& rates, Index ranks, double computed) {
-  if (ranks == 1 || computed <= 0) return 0;
-  return (rates.seconds_per_call + rates.share_of_work * computed) * std::log2(double(ranks));
 }
 
 Scenario equal_lengths(const config::Config& config, const Decomposition& d, const Placement& placement) {

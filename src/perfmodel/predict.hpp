@@ -4,6 +4,7 @@
 // collectives by who sits beside whom (peers.hpp). Equations in doc/performance_model.md.
 #pragma once
 
+#include "perfmodel/collectives.hpp"
 #include "perfmodel/machine.hpp"
 #include "perfmodel/peers.hpp"
 #include "perfmodel/work.hpp"
@@ -79,14 +80,6 @@ class Prepared {
 inline Prediction predict(const Machine& machine, const Scenario& scenario) {
   return Prepared(scenario).on(machine);
 }
-
-/// One call of a collective that sends `bytes_per_peer` to every peer, slowest class of ranks; 0 in a group
-/// of one rank.
-double wire_seconds(const CollectiveRates& rates, const Peers& peers, double bytes_per_peer,
-                    Index links_per_node);
-
-/// Seconds that the mean of `ranks` ranks waits for the last one after computing for `computed` seconds.
-double skew_seconds(const SkewRates& rates, Index ranks, double computed);
 
 /// Seconds of some work.
 double work_seconds(const PhaseRates& rates, const Work& work);

@@ -13,6 +13,7 @@ using config::Recompute;
 using config::Sharding;
 
 constexpr double head_tile_rows = 256;  // rows of the logits that exist at once (model/transformer.cpp)
+constexpr double cache_line_bytes = 64;
 constexpr double sum_piece_bytes = double(32 << 20);  // a long sum goes in pieces (comm/all_reduce.cpp)
 
 double ceil_div(double a, double b) {
@@ -118,7 +119,8 @@ class StepWriter {
   /// Scores of all pairs of this rank's heads: `products` products of head_dim a score.
   void attention(const char* phase, double products, double arrays) {
     const double scores = load_.visible_pairs * double(a_.heads) / k_;
-    compute(phase, {1, products * 2 * head_ * scores, arrays * e_ * t_ * (q_ + sent_kv_), scores});
+    const double row = std::max(e_ * head_, cache_line_bytes);  // heads are taken one after the other
+    compute(phase, {1, products * 2 * head_ * scores, arrays * t_ * row * (q_ + sent_kv_) / head_, scores});
   }
   /// Heads come in K blocks of columns, each a product of its own that adds to the same rows.
   void linear_output(bool backward) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "config/config.hpp"
+#include "perfmodel/collectives.hpp"
 #include "perfmodel/peers.hpp"
 
 #include <string>
@@ -29,7 +30,6 @@ struct Work {
 };
 
 enum class Scope { world, sequence, shard, replicas };
-enum class Collective { all_to_all, all_gather };
 
 /// One thing after the other: what a rank computes, or a collective that it takes part in.
 struct Event {

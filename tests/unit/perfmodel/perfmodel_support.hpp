@@ -19,9 +19,9 @@ inline Machine simple_machine() {
       .seconds_per_call = 0.001, .flops_per_s = 2e9, .bytes_per_s = 1e9, .exponentials_per_s = no_limit};
   m.compute["fp32"]["mlp"] = {
       .seconds_per_call = 0, .flops_per_s = 4e9, .bytes_per_s = no_limit, .exponentials_per_s = no_limit};
-  m.all_to_all = {0.01, 0.002, 0.003, 1e7, 1e6, 0};
-  m.all_gather = {0.02, 0.001, 0.002, 2e7, 2e6, 0};
-  m.skew = {0.0005, 0.1};
+  m.all_to_all = {0.01, 0.002, 0.003, 1e7, 1e6};
+  m.all_gather = {0.02, 0.001, 0.002, 2e7, 2e6};
+  m.skew = {0.0005, 0.1, 0};
   m.ranges["ranks"] = {2, 8};
   return m;
 }

@@ -65,7 +65,7 @@ TEST(Calibration, FindsTheMachineThatWasMeasured) {
     for (const double bytes : {8.0, 1e3, 1e5, 1e6})
       for (const auto kind : {Collective::all_to_all, Collective::all_gather}) {
         const auto& rates = kind == Collective::all_to_all ? machine.all_to_all : machine.all_gather;
-        collectives.push_back({kind, peers, bytes, wire_seconds(rates, peers, bytes, 1)});
+        collectives.push_back({kind, peers, bytes, wire_seconds(rates, {kind, peers, bytes, 1})});
       }
   std::vector<StepSample> steps;
   using config::Sharding;

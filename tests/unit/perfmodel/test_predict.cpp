@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 TEST(Predict, AGroupOfOneRankSendsNothing) {
   const auto machine = simple_machine();
-  EXPECT_EQ(wire_seconds(machine.all_to_all, consecutive_groups({8, 4}, 1), 1e9, 1), 0);
+  EXPECT_EQ(wire_seconds(machine.all_to_all, {Collective::all_to_all, consecutive_groups({8, 4}, 1), 1e9, 1}),
+            0);
   EXPECT_EQ(skew_seconds(machine.skew, 1, 5), 0);
   const auto prediction = predict(machine, equal_lengths(small_deck(), {8, 1}, {8, 4}));
   EXPECT_EQ(prediction.all_to_all, 0);
@@ -30,24 +31,73 @@ TEST(Predict, AllToAllIsTheFormOfTheModel) {
   const double bytes = 1000;
   const double latency = 0.01 + 3 * 0.002 + 4 * 0.003;
   const auto world = consecutive_groups({8, 4}, 8), node = consecutive_groups({8, 4}, 4);
-  EXPECT_DOUBLE_EQ(wire_seconds(machine.all_to_all, world, bytes, 1), latency + 16 * bytes / 1e6);
-  EXPECT_DOUBLE_EQ(wire_seconds(machine.all_to_all, world, bytes, 2), latency + 8 * bytes / 1e6);
-  EXPECT_DOUBLE_EQ(wire_seconds(machine.all_to_all, node, bytes, 1), 0.01 + 3 * 0.002 + 3 * bytes / 1e7);
-  auto queue = machine.all_to_all;
-  queue.burst_bytes_off_node = 6000;
-  EXPECT_DOUBLE_EQ(wire_seconds(queue, world, bytes, 1), latency + (16 * bytes - 6000) / 1e6);
-  EXPECT_DOUBLE_EQ(wire_seconds(queue, world, 100, 1), latency + 3 * 100 / 1e7);
+  const auto seconds = [&](const Peers& peers, double size, Index links, double burst = 0) {
+    return wire_seconds(machine.all_to_all, {Collective::all_to_all, peers, size, links}, burst);
+  };
+  EXPECT_DOUBLE_EQ(seconds(world, bytes, 1), latency + 16 * bytes / 1e6);
+  EXPECT_DOUBLE_EQ(seconds(world, bytes, 2), latency + 8 * bytes / 1e6);
+  EXPECT_DOUBLE_EQ(seconds(node, bytes, 1), 0.01 + 3 * 0.002 + 3 * bytes / 1e7);
+  EXPECT_DOUBLE_EQ(seconds(world, bytes, 1, 6000), latency + (16 * bytes - 6000) / 1e6);
+  EXPECT_DOUBLE_EQ(seconds(world, 100, 1, 6000), latency + 3 * 100 / 1e7);
+  // The last of eight ranks sends four blocks over a link that nobody else needs any more.
+  EXPECT_DOUBLE_EQ(last_wire_seconds(machine.all_to_all, {Collective::all_to_all, world, bytes, 1}),
+                   latency + 4 * bytes / 1e6);
   EXPECT_DOUBLE_EQ(skew_seconds(machine.skew, 8, 2), 3 * (0.0005 + 0.1 * 2));
+}
+
+TEST(Predict, AGatherSendsABlockToANodeOnce) {
+  const auto machine = simple_machine();
+  const auto seconds = [&](const Peers& peers) {
+    return wire_seconds(machine.all_gather, {Collective::all_gather, peers, 1000, 1});
+  };
+  // 16 ranks on four nodes: three counterparts elsewhere, to which the node's four ranks send 4 x 3 blocks.
+  EXPECT_DOUBLE_EQ(seconds(consecutive_groups({16, 4}, 16)),
+                   0.02 + 3 * 0.001 + 3 * 0.002 + 4 * 3 * 1000 / 2e6);
+  // Within the node twelve blocks go around, of all nodes: more than passes the link where that is fast.
+  auto fast = machine;
+  fast.all_gather.bytes_per_s_off_node = 1e9;
+  EXPECT_DOUBLE_EQ(
+      wire_seconds(fast.all_gather, {Collective::all_gather, consecutive_groups({16, 4}, 16), 1000, 1}),
+      0.02 + 3 * 0.001 + 3 * 0.002 + 3 * 4 * 1000 / 2e7);
+  // One rank of each node, four such groups: nothing to save. Uneven groups exchange all with all.
+  EXPECT_DOUBLE_EQ(seconds(strided_groups({16, 4}, 4)), 0.02 + 3 * 0.002 + 4 * 3 * 1000 / 2e6);
+  EXPECT_DOUBLE_EQ(seconds(consecutive_groups({6, 4}, 6)), 0.02 + 1 * 0.001 + 4 * 0.002 + 8 * 1000 / 2e6);
+}
+
+TEST(Predict, ALinkPassesWhatItSavedUp) {
+  Bucket bucket(1000, 100);
+  EXPECT_EQ(bucket.take(400), 400);
+  EXPECT_EQ(bucket.take(900), 600);
+  bucket.rest(2);
+  EXPECT_EQ(bucket.take(900), 200);
+  bucket.rest(1e9);
+  EXPECT_EQ(bucket.take(5000), 1000);
+}
+
+TEST(Predict, WhatEarlyRanksSendMovesWhileTheyWait) {
+  auto machine = simple_machine();
+  const auto exchange = [&](double wait_a_call) {
+    machine.skew = {wait_a_call / 3, 0, 0};  // log2 of eight ranks
+    const auto prediction = predict(machine, equal_lengths(small_deck(), {8, 8}, {8, 4}));
+    return *std::find_if(prediction.phases.begin(), prediction.phases.end(),
+                         [](const PhaseSeconds& p) { return p.name == "exchange_qkv forward"; });
+  };
+  const double latency = 0.01 + 3 * 0.002 + 4 * 0.003, bytes = 4 * 4 * 48 / 8;
+  const double all = latency + 16 * bytes / 1e6, last = latency + 4 * bytes / 1e6;
+  EXPECT_DOUBLE_EQ(exchange(0).wire, all);
+  EXPECT_NEAR(exchange(1e-4).wire, all - 1e-4, 1e-12);
+  EXPECT_NEAR(exchange(1).wire, last, 1e-12);
 }
 
 TEST(Predict, AnExchangeIsItsWireAndItsWait) {
   // Ulysses on eight ranks, T = 4, h = 8, kv' = 8, d = 2, one layer: q, k and v are 48 elements a token.
-  const auto machine = simple_machine();
+  auto machine = simple_machine();
+  machine.links_per_node = 4;  // a link a rank: waiting saves nothing
   const auto prediction = predict(machine, equal_lengths(small_deck(), {8, 8}, {8, 4}));
   const auto& qkv = *std::find_if(prediction.phases.begin(), prediction.phases.end(),
                                   [](const PhaseSeconds& p) { return p.name == "exchange_qkv forward"; });
   const double latency = 0.01 + 3 * 0.002 + 4 * 0.003, bytes = 4 * 4 * 48 / 8;
-  EXPECT_DOUBLE_EQ(qkv.wire, latency + 16 * bytes / 1e6);
+  EXPECT_DOUBLE_EQ(qkv.wire, latency + 4 * bytes / 1e6);
   // Since the sum of valid tokens: gradients zeroed, embedding, norm, projection, rotation.
   const double parameters = 64 * 16 + 2 * 16 + (16 + 16) * 16 + 16 * 16 + 3 * 32 * 16 + 16;
   const double zeroed = 0.001 + 4 * parameters / 1e9, pass = 0.001 + 2 * 4 * 4 * 16 / 1e9;
