@@ -9,13 +9,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 program=$repository/build/src/minisp
 sweeps=$repository/inputs/paper
 rate=auto
+calibration=full
 results=
 only=()
 overrides=()
 
 usage() {
   cat <<USAGE
-Usage: scripts/run_paper.sh [--only FIGURE ...] [--rate RATE] [--program FILE] [--sweeps FOLDER] FOLDER [key=value ...]
+Usage: scripts/run_paper.sh [option ...] FOLDER [key=value ...]
 
 Runs the sweeps inputs/paper/figure{1,3,7,8,9,10}-small.toml on 8 ranks that sit on two emulated nodes of this machine
 (scripts/emulate_cluster, which needs root). For each figure, and in figure 7 for each model, the rate of the link
@@ -23,7 +24,9 @@ between the nodes is chosen first: such that Ulysses spends the paper's share of
 (inputs/paper/README.md). FOLDER then holds
 
   figureN/            HDF5 files (doc/sweeps.md), logs, and under rate/ the runs that the rate was chosen by
-  summary.csv         the paper's numbers and those measured here (doc/reports.md)
+  machine.toml        this emulated cluster as the performance model knows it (minisp calibrate)
+  summary.csv         the paper's numbers, those measured here and those that the model predicts (doc/reports.md)
+  prediction.csv      every phase as measured and as predicted
   figures/            the paper's figures with our numbers beside
   seconds.csv         what each figure took
 
@@ -31,6 +34,7 @@ Started again with the same FOLDER it goes on where it stopped.
 
   --only FIGURE      1, 3, 7, 8, 9 or 10; may stand several times (default: all)
   --rate RATE        of the link, for all figures, for example 200mbit (default: auto, as above)
+  --calibration HOW  of the performance model: full, quick or none (default: full; 4 minutes)
   --program FILE     minisp to run (default: build/src/minisp)
   --sweeps FOLDER    where the sweeps lie (default: inputs/paper)
   key=value          given to all sweeps, for example sweep.rounds=5
@@ -43,7 +47,7 @@ USAGE
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
-    --only | --rate | --program | --sweeps)
+    --only | --rate | --calibration | --program | --sweeps)
       [[ $# -ge 2 ]] || fail 2 "$1 wants a value"
       case $1 in
         --only)
@@ -51,6 +55,10 @@ while [[ $# -gt 0 ]]; do
           only+=("$2")
           ;;
         --rate) rate=$2 ;;
+        --calibration)
+          [[ $2 =~ ^(full|quick|none)$ ]] || fail 2 "--calibration $2: full, quick and none are there"
+          calibration=$2
+          ;;
         --program) program=$(realpath -m "$2") ;;
         --sweeps) sweeps=$(realpath -m "$2") ;;
       esac
@@ -126,6 +134,25 @@ measure() {
   done
 }
 
+# The machine file, over a link of one rate; the others are a matter of --link-factor: calibrate RATE
+calibrate() {
+  local options=() code=0
+  [[ ! -s $results/machine.toml ]] || return 0
+  if [[ $calibration == quick ]]; then options=(--quick); fi
+  say "This cluster for the performance model, over a link of $1"
+  set_cluster_launcher "$1"
+  echo "$1" >"$results/machine.rate"
+  logged "$results/machine.log" "${launcher[@]}" "$program" calibrate --output "$results/machine.toml" --rounds 2 \
+    ${options[@]+"${options[@]}"} || code=$?
+  [[ $code -eq 0 ]] || fail "$code" "calibrate failed; its messages stand in $results/machine.log"
+}
+
+predict() { # predict FIGURE MODEL LINK_FACTOR
+  "$program" predict "$sweeps/$1-small.toml" --machine "$results/machine.toml" --link-factor "$3" \
+    --csv "$results/$1/$2.predicted.csv" --overwrite ${overrides[@]+"${overrides[@]}"} >"$results/$1/$2.predicted.log" ||
+    fail "$?" "$1: no prediction"
+}
+
 status=0
 for figure in "${only[@]}"; do
   begin=$SECONDS
@@ -143,6 +170,14 @@ for figure in "${only[@]}"; do
   echo "$figure,$((SECONDS - begin))" >>"$results/seconds.csv"
   say "Figure $figure took $((SECONDS - begin)) s"
 done
+
+# Figure 10 is of losses: no link of its own, and times that mean nothing.
+rates=("$results"/figure[1-9]/*.rate)
+if [[ $calibration != none && -s ${rates[0]} ]]; then calibrate "$(<"${rates[0]}")"; fi
+if [[ -s $results/machine.toml ]]; then
+  links=$("${paper[@]}" links "$results" "$(<"$results/machine.rate")") || exit
+  while read -r name model factor; do predict "$name" "$model" "$factor"; done <<<"$links"
+fi
 
 say "The paper's numbers and ours"
 "${paper[@]}" summary "$results" || status=1

@@ -7,10 +7,13 @@
                   link's rate is chosen for
   rate FOLDER     the rate at which a case has that share, from its runs FOLDER/RATE/CASE/round-1.h5, and the rate at
                   which to try again, or nothing
-  summary FOLDER  writes FOLDER/summary.csv (doc/reports.md) from the sweeps FOLDER/figureN/sweep.h5"""
+  links FOLDER RATE  figures and models, and for each how many times RATE the rate of its link is
+  summary FOLDER  writes FOLDER/summary.csv and prediction.csv (doc/reports.md) from the sweeps FOLDER/figureN/sweep.h5
+                  and what the performance model says of them, FOLDER/figureN/MODEL.predicted.csv"""
 
 import argparse
 import csv
+import dataclasses
 import io
 import re
 import sys
@@ -28,6 +31,7 @@ POINTS = {"1": ("1", "2", "8192"), "3": ("3", "", ""), "7": ("7", "2", "16384"),
           "9": ("7", "2", "16384"), "10": ("", "", "")}
 MODELS = {"9": "llama3.2-3b"}
 FAST = "10gbit"
+PART_OF_STEP = 0.05  # phases below that are not counted where the model is judged
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -133,6 +137,14 @@ def print_rate(folder, case, percent):
         print(text, text if len(trials) < 3 else "")
 
 
+def print_links(folder, rate):
+    """Of figures whose times mean something: all but 10."""
+    for path in sorted(folder.glob("figure*/*.rate")):
+        if not path.parent.name.startswith("figure10"):
+            factor = bits_a_second(path.read_text(encoding="utf-8").strip()) / bits_a_second(rate)
+            print(f"{path.parent.name} {path.stem} {factor:.6g}")
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # What was measured.
 
@@ -140,7 +152,7 @@ def print_rate(folder, case, percent):
 @dataclass
 class Sweep:
     """A sweep's file, and the rates of the link that its models ran over."""
-    cases: dict     # name -> {quantity: one entry a round}
+    cases: dict     # name -> {quantity: one entry a round; "timers": {phase: one entry a round}}
     baselines: dict  # name -> the case that it is compared with
     ratios: dict    # name -> {"step", "exchange": one entry a round that both have}
     losses: dict    # name -> one entry a step
@@ -156,7 +168,9 @@ def load_sweep(path):
             groups = {name: file[f"cases/{name}"] for name in names}
             quantities = ("step_seconds", "exchange_seconds", "exchange_fraction")
             return Sweep(
-                {name: {quantity: group[quantity][:] for quantity in quantities} for name, group in groups.items()},
+                {name: {**{quantity: group[quantity][:] for quantity in quantities},
+                        "timers": {phase: seconds[:] for phase, seconds in group["timers"].items()}}
+                 for name, group in groups.items()},
                 {name: plain(group.attrs["baseline"]) for name, group in groups.items() if "baseline" in group.attrs},
                 {name: {key: group[key][:] for key in ("step", "exchange") if key in group}
                  for name, group in file.get("ratios", {}).items()},
@@ -166,6 +180,40 @@ def load_sweep(path):
                 {log.stem: log.read_text(encoding="utf-8").strip() for log in path.parent.glob("*.rate")})
         except (KeyError, ValueError, TypeError) as error:
             raise lacking(path, error) from error
+
+
+def of_model(name, model):
+    return name.startswith(f"{model}_B")
+
+
+def load_prediction(folder, sweep):
+    """What the performance model says of a sweep's cases: {case: {phase, "step" or "all_to_all": seconds}}."""
+    seconds = {}
+    for path in sorted(folder.glob("*.predicted.csv")):
+        model = path.name.removesuffix(".predicted.csv")
+        with path.open(encoding="utf-8", newline="") as file:
+            try:
+                for entry in csv.DictReader(file):
+                    if of_model(entry["case"], model) and entry["case"] in sweep.cases:
+                        seconds.setdefault(entry["case"], {})[entry["phase"]] = float(entry["seconds"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise Failure(path, f"is no prediction ({error})", "Remove it; scripts/run_paper.sh makes it again") from error
+    return seconds
+
+
+def as_sweep(prediction, sweep):
+    """A prediction in the place of one round's measurement."""
+    cases = {name: {"step_seconds": np.array([phases["step"]]), "exchange_seconds": np.array([phases["all_to_all"]]),
+                    "exchange_fraction": np.array([phases["all_to_all"] / phases["step"]])}
+             for name, phases in prediction.items()}
+    ratios = {}
+    for name, baseline in sweep.baselines.items():
+        if name in cases and baseline in cases:
+            a, b = cases[baseline], cases[name]
+            ratios[name] = {"step": a["step_seconds"] / b["step_seconds"]}
+            if b["exchange_seconds"][0] > 0:
+                ratios[name]["exchange"] = a["exchange_seconds"] / b["exchange_seconds"]
+    return dataclasses.replace(sweep, cases=cases, ratios=ratios)
 
 
 def reduction(ratio):
@@ -223,9 +271,10 @@ def reasons(figure, row, metric, sweep):
         yield "BASP's all-to-all stays on the node, here waiting and copies in memory"
 
 
-def entry_of(figure, row, metric, paper, sweep):
+def entry_of(figure, row, metric, paper, sweep, predicted):
     """A row of the summary, and its values a round."""
-    values = sweep and measured(sweep, row["model"], row["B"] or 2, row["S"] or 16384, metric)
+    values, model_values = (one and measured(one, row["model"], row["B"] or 2, row["S"] or 16384, metric)
+                            for one in (sweep, predicted))
     notes = []
     if sweep is None:
         notes.append("not run")
@@ -238,9 +287,10 @@ def entry_of(figure, row, metric, paper, sweep):
         notes += reasons(figure, row, metric, sweep)
     if row["note"]:
         notes.append(f"paper: {row['note']}")
-    number = "" if values is None else f"{np.median(values):.4g}"
+    numbers = {name: "" if one is None else f"{np.median(one):.4g}"
+               for name, one in (("measured", values), ("predicted", model_values))}
     return {**{key: row[key] for key in ("model", "N", "B", "S")}, "fig": figure, "metric": metric, "paper": paper,
-            "measured": number, "predicted": "", "note": "; ".join(notes)}, values
+            **numbers, "note": "; ".join(notes)}, values
 
 
 def metrics_of(figure, row):
@@ -251,7 +301,7 @@ def metrics_of(figure, row):
     return [(f"a2a_pct_{system}", row[system]) for system in systems if row[system]]
 
 
-def unstated(figure, sweep, entries):
+def unstated(figure, sweep, predicted, entries):
     """Speed-ups that were measured and that the paper gives no number for."""
     given = {(entry["fig"], entry["model"], entry["B"], entry["metric"].replace("step_reduction_pct", "e2e_speedup"))
              for entry, _ in entries}
@@ -260,7 +310,7 @@ def unstated(figure, sweep, entries):
         row = {"model": model, "N": "8", "B": batch[1:], "S": length[1:], "note": ""}
         for metric in ("e2e_speedup", "a2a_speedup"):
             if (figure, model, row["B"], metric) not in given:
-                yield entry_of(figure, row, metric, "", sweep)
+                yield entry_of(figure, row, metric, "", sweep, predicted)
 
 
 
@@ -323,11 +373,42 @@ def print_judgement(judged):
         same_order(figure, found)
 
 
+def write_predictions(folder, sweeps, predictions):
+    """Every phase of every case, measured and by the model, and how many of them come out."""
+    table = [["fig", "case", "phase", "measured", "predicted", "off_pct"]]
+    steps, phases = [], []
+    for name, prediction in predictions.items():
+        for case, by_phase in prediction.items():
+            found = sweeps[name].cases[case]
+            step = float(np.median(found["step_seconds"]))
+            for phase in [*found["timers"], "step"]:
+                seconds = step if phase == "step" else float(np.median(found["timers"][phase]))
+                model = by_phase.get(phase, 0.0)
+                off = 100 * (model / seconds - 1) if seconds > 0 else None
+                table.append([name.removeprefix("figure"), case, phase, f"{seconds:.6g}", f"{model:.6g}",
+                              "" if off is None else f"{off:.1f}"])
+                if phase == "step":
+                    steps.append(abs(off))
+                elif seconds >= PART_OF_STEP * step:
+                    phases.append(abs(off))
+    if not steps:
+        return
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(table)
+    write_whole(folder / "prediction.csv", lambda partial: partial.write_text(text.getvalue(), encoding="utf-8"))
+    for what, errors, limit in (("steps", steps, 10), (f"phases of {100 * PART_OF_STEP:.0f} % of a step or more", phases, 20)):
+        print(f"MODEL: {what} within {limit} %: {sum(off <= limit for off in errors)} of {len(errors)}; median off "
+              f"{np.median(errors):.1f} %, worst {max(errors):.1f} %")
+    print(f"model    {folder / 'prediction.csv'}")
+
+
 def write_summary(folder):
     """Exit code 0 where all runs are VALID and losses agree."""
     sweeps = {path.parent.name: load_sweep(path) for path in sorted(folder.glob("figure*/sweep.h5"))}
     if not sweeps:
         raise Failure(folder, "holds no figureN/sweep.h5", "scripts/run_paper.sh FOLDER makes them")
+    predictions = {name: load_prediction(folder / name, sweep) for name, sweep in sweeps.items()}
+    predicted = {name: as_sweep(predictions[name], sweep) for name, sweep in sweeps.items()}
     entries, judged = [], []
     for row in paper_rows():
         for figure in figures_of(row):
@@ -336,19 +417,20 @@ def write_summary(folder):
                 continue
             sweep = sweeps.get(f"figure{figure}")
             for metric, paper in metrics_of(figure, row):
-                entry, values = entry_of(figure, row, metric, paper, sweep)
+                entry, values = entry_of(figure, row, metric, paper, sweep, predicted.get(f"figure{figure}"))
                 entries.append((entry, values))
                 if values is not None and metric in ("e2e_speedup", "step_reduction_pct"):
                     convert = (lambda value: 1 / (1 - value / 100)) if metric == "step_reduction_pct" else (lambda value: value)
                     judged.append((figure, f"{row['model']} B={row['B']} S={row['S']}", convert(float(paper)), convert(values)))
     for figure in ("7", "8"):
-        entries += unstated(figure, sweeps.get(f"figure{figure}"), entries)
+        entries += unstated(figure, sweeps.get(f"figure{figure}"), predicted.get(f"figure{figure}"), entries)
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     table.writeheader()
     table.writerows(entry for entry, _ in entries)
     write_whole(folder / "summary.csv", lambda partial: partial.write_text(text.getvalue(), encoding="utf-8"))
     print_judgement(judged)
+    write_predictions(folder, sweeps, predictions)
     print(f"summary  {folder / 'summary.csv'}")
     invalid = [f"{name}/sweep.h5" for name, sweep in sweeps.items() if not sweep.valid] + loss_problems(entries)
     print(f"VALID: {'no, ' + '; '.join(invalid) if invalid else 'yes'}")
@@ -364,12 +446,17 @@ def main():
     rate.add_argument("folder", type=Path)
     rate.add_argument("--case", required=True)
     rate.add_argument("--share", required=True, type=float, help="percent")
+    links = commands.add_parser("links")
+    links.add_argument("folder", type=Path)
+    links.add_argument("rate")
     commands.add_parser("summary").add_argument("folder", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "points":
         print_points(arguments.figure)
     elif arguments.command == "rate":
         print_rate(arguments.folder, arguments.case, arguments.share)
+    elif arguments.command == "links":
+        print_links(arguments.folder, arguments.rate)
     else:
         return write_summary(arguments.folder)
     return 0
