@@ -7,7 +7,8 @@
                   link's rate is chosen for
   rate FOLDER     the rate at which a case has that share, from its runs FOLDER/RATE/CASE/round-1.h5, and the rate at
                   which to try again, or nothing
-  links FOLDER RATE  figures and models, and for each how many times RATE the rate of its link is
+  links FOLDER [RATE]  figures and models, and for each how many times RATE the rate of its link is; without RATE the
+                  slowest of the rates
   summary FOLDER  writes FOLDER/summary.csv and prediction.csv (doc/reports.md) from the sweeps FOLDER/figureN/sweep.h5
                   and what the performance model says of them, FOLDER/figureN/MODEL.predicted.csv"""
 
@@ -131,7 +132,7 @@ def print_rate(folder, case, percent):
     # A line through two noisy runs may lead anywhere; one step does not leave their neighbourhood.
     inverse = min(max(inverse, fast), 4 * slow) if len(trials) > 1 else max(inverse, fast)
     text = f"{max(round(1e-3 / inverse), 1)}kbit"
-    if close or text in trials:
+    if close or any(abs(trial.inverse_rate / inverse - 1) < 0.01 for trial in trials.values()):  # tried already
         print(best)
     else:
         print(text, text if len(trials) < 3 else "")
@@ -139,10 +140,12 @@ def print_rate(folder, case, percent):
 
 def print_links(folder, rate):
     """Of figures whose times mean something: all but 10."""
-    for path in sorted(folder.glob("figure*/*.rate")):
-        if not path.parent.name.startswith("figure10"):
-            factor = bits_a_second(path.read_text(encoding="utf-8").strip()) / bits_a_second(rate)
-            print(f"{path.parent.name} {path.stem} {factor:.6g}")
+    rates = {path: path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("figure[1-9]/*.rate"))}
+    if rate is None:
+        print(min(rates.values(), key=bits_a_second, default=""))
+        return
+    for path, text in rates.items():
+        print(f"{path.parent.name} {path.stem} {bits_a_second(text) / bits_a_second(rate):.6g}")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -448,7 +451,7 @@ def main():
     rate.add_argument("--share", required=True, type=float, help="percent")
     links = commands.add_parser("links")
     links.add_argument("folder", type=Path)
-    links.add_argument("rate")
+    links.add_argument("rate", nargs="?")
     commands.add_parser("summary").add_argument("folder", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "points":
