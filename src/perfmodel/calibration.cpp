@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace minisp::perfmodel {
@@ -22,6 +23,26 @@ double median(std::vector<double> values) {
   if (values.empty()) return 1;
   std::sort(values.begin(), values.end());
   return 0.5 * (values[(values.size() - 1) / 2] + values[values.size() / 2]);
+}
+
+/// x >= 0 of the least sum of |row . x - 1|, by least squares with weights that are made anew.
+std::vector<double> least_relative_errors(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> weights(rows.size(), 1), best;
+  double least = no_limit;
+  for (int round = 0; round < 20; ++round) {
+    auto weighted = rows;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (auto& term : weighted[i]) term *= weights[i];
+    const auto x = nonnegative_least_squares(weighted, weights);
+    double sum = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double error = std::abs(std::inner_product(rows[i].begin(), rows[i].end(), x.begin(), -1.0));
+      sum += error;
+      weights[i] = 1 / std::sqrt(std::max(error, 0.01));
+    }
+    if (sum < least) least = sum, best = x;
+  }
+  return best;
 }
 
 CollectiveCall call_of(const CollectiveSample& s, Index links) {
@@ -39,35 +60,38 @@ double burst_of(const CollectiveSample& s, Index links, double burst) {
   return std::max(0.0, burst - bytes_of_link({Collective::all_to_all, s.peers, s.bytes_per_peer, links}));
 }
 
-/// Least sum of relative errors, by least squares with weights that are made anew (iteratively reweighted).
+/// The best rates for links that pass `burst` bytes at once after a pause.
 CollectiveFit fit_with_burst(const std::vector<const CollectiveSample*>& samples, Index links, double burst) {
+  const std::size_t count = samples.size();
+  std::vector<Blocks> blocks;
+  std::vector<double> on, off;  // bytes that take the node's memory and its links, by sample
+  std::vector<bool> by_link;    // which of the two decides
+  for (const auto* s : samples) {
+    blocks.push_back(blocks_of(s->collective, s->peers, slowest_class(s->peers), links));
+    on.push_back(blocks.back().on_node * s->bytes_per_peer);
+    off.push_back(std::max(0.0, blocks.back().link * s->bytes_per_peer - burst_of(*s, links, burst)));
+    by_link.push_back(s->peers.node_sends > 0);
+  }
   CollectiveFit best;
-  std::vector<bool> by_link;  // which part of max() decides, by sample
-  for (const auto* sample : samples) by_link.push_back(sample->peers.node_sends > 0);
-  std::vector<double> weights(samples.size(), 1);
-  for (int round = 0; round < 40; ++round) {
+  for (bool changed = true; changed;) {
     std::vector<std::vector<double>> rows;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const auto& s = *samples[i];
-      const auto blocks = blocks_of(s.collective, s.peers, slowest_class(s.peers), links);
-      const double off = std::max(0.0, blocks.link * s.bytes_per_peer - burst_of(s, links, burst));
-      rows.push_back({1, blocks.peers_on_node, blocks.peers_off_node,
-                      by_link[i] ? 0 : blocks.on_node * s.bytes_per_peer, by_link[i] ? off : 0});
-      for (auto& term : rows.back()) term *= weights[i] / s.seconds;
+    for (std::size_t i = 0; i < count; ++i) {
+      rows.push_back({1, blocks[i].peers_on_node, blocks[i].peers_off_node, by_link[i] ? 0 : on[i],
+                      by_link[i] ? off[i] : 0});
+      for (auto& term : rows.back()) term /= samples[i]->seconds;
     }
-    const auto x = nonnegative_least_squares(rows, weights);
+    const auto x = least_relative_errors(rows);
     const CollectiveRates found{x[0], x[1], x[2], rate_of(x[3]), rate_of(x[4])};
     double error = 0;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
+    changed = false;
+    for (std::size_t i = 0; i < count; ++i) {
       const auto& s = *samples[i];
-      const double off =
-          std::abs(wire_seconds(found, call_of(s, links), burst_of(s, links, burst)) / s.seconds - 1);
-      error += off;
-      weights[i] = 1 / std::sqrt(std::max(off, 0.01));
-      const auto blocks = blocks_of(s.collective, s.peers, slowest_class(s.peers), links);
-      const double sent = std::max(0.0, blocks.link * s.bytes_per_peer - burst_of(s, links, burst));
-      by_link[i] = s.peers.node_sends > 0 && sent * x[4] >= blocks.on_node * s.bytes_per_peer * x[3];
+      error += std::abs(wire_seconds(found, call_of(s, links), burst_of(s, links, burst)) / s.seconds - 1);
+      const bool link = s.peers.node_sends > 0 && off[i] * x[4] >= on[i] * x[3];
+      changed = changed || link != by_link[i];
+      by_link[i] = link;
     }
+    changed = changed && error < best.error;
     if (error < best.error) best = {found, error};
   }
   return best;
@@ -105,8 +129,8 @@ PhaseRates fit_phase(const std::vector<StepSample>& samples, const std::string& 
     rows.push_back({work.calls, work.flops, work.bytes, work.exponentials});
     for (auto& term : rows.back()) term *= stretch[i] / measured->second;
   }
-  const auto x = nonnegative_least_squares(rows, std::vector<double>(rows.size(), 1));
-  if (x.empty()) return {};
+  if (rows.empty()) return {};
+  const auto x = least_relative_errors(rows);
   return {x[0], rate_of(x[1]), rate_of(x[2]), rate_of(x[3])};
 }
 

@@ -37,8 +37,8 @@ struct CollectiveSample {
 void fit_collectives(const std::vector<CollectiveSample>& samples, Machine& machine);
 
 /// Fills machine.compute of `precision`, skew, share.seconds_per_turn (where ranks_per_core is more than 1),
-/// exposed_gathers, slowest_over_mean, and ranges; the collectives' constants are given. Phases count by
-/// their relative error, waits by their seconds.
+/// exposed_gathers, slowest_over_mean, and ranges; the collectives' constants are given. Phases count by the
+/// amount of their relative error, waits by their seconds.
 void fit_steps(const std::vector<StepSample>& samples, config::Precision precision, Machine& machine);
 
 /// Adds the scenario's sizes to what machine.ranges covers.

@@ -96,8 +96,7 @@ Timeline timeline_of(const Machine& machine, const Scenario& s, const PeersOfSco
     const double first = wire_seconds(rates, call, burst), last = last_wire_seconds(rates, call);
     // What early ranks send moves before the last one is there.
     line.phases[phase].wait += wait;
-    line.phases[phase].wire +=
-        std::max(first - wait, std::min(first, last)) + (event.calls - 1) * together;
+    line.phases[phase].wire += std::max(first - wait, std::min(first, last)) + (event.calls - 1) * together;
     if (peers.node_sends > 0) segment.begin(machine, first);
   }
   // What is computed last is waited for in the next step, where ranks meet first.
