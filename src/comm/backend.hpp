@@ -29,8 +29,8 @@ class Backend {
   /// As MPI_Comm_split: collective over all ranks of this one.
   virtual std::shared_ptr<Backend> split(int color, int key) const = 0;
 
-  /// Node of each rank: what goes over slow links can then be kept small. Collective, before any other call;
-  /// does nothing where the library knows by itself.
+  /// Node of each rank: less may go over slow links from then on. Collective; does nothing where the library
+  /// knows by itself.
   virtual void set_nodes(const std::vector<int>&) {}
 
   /// Block i of `send` goes to rank i; block i of `receive` comes from rank i. The buffers do not overlap.
