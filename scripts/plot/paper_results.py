@@ -185,10 +185,6 @@ def load_sweep(path):
             raise lacking(path, error) from error
 
 
-def of_model(name, model):
-    return name.startswith(f"{model}_B")
-
-
 def load_prediction(folder, sweep):
     """What the performance model says of a sweep's cases: {case: {phase, "step" or "all_to_all": seconds}}."""
     seconds = {}
@@ -197,7 +193,7 @@ def load_prediction(folder, sweep):
         with path.open(encoding="utf-8", newline="") as file:
             try:
                 for entry in csv.DictReader(file):
-                    if of_model(entry["case"], model) and entry["case"] in sweep.cases:
+                    if entry["case"].startswith(f"{model}_B") and entry["case"] in sweep.cases:
                         seconds.setdefault(entry["case"], {})[entry["phase"]] = float(entry["seconds"])
             except (KeyError, TypeError, ValueError) as error:
                 raise Failure(path, f"is no prediction ({error})", "Remove it; scripts/run_paper.sh makes it again") from error
@@ -376,9 +372,15 @@ def print_judgement(judged):
         same_order(figure, found)
 
 
+def write_csv(path, rows):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_whole(path, lambda partial: partial.write_text(text.getvalue(), encoding="utf-8"))
+
+
 def write_predictions(folder, sweeps, predictions):
     """Every phase of every case, measured and by the model, and how many of them come out."""
-    table = [["fig", "case", "phase", "measured", "predicted", "off_pct"]]
+    table = [("fig", "case", "phase", "measured", "predicted", "off_pct")]
     steps, phases = [], []
     for name, prediction in predictions.items():
         for case, by_phase in prediction.items():
@@ -396,9 +398,7 @@ def write_predictions(folder, sweeps, predictions):
                     phases.append(abs(off))
     if not steps:
         return
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
-    write_whole(folder / "prediction.csv", lambda partial: partial.write_text(text.getvalue(), encoding="utf-8"))
+    write_csv(folder / "prediction.csv", table)
     for what, errors, limit in (("steps", steps, 10), (f"phases of {100 * PART_OF_STEP:.0f} % of a step or more", phases, 20)):
         print(f"MODEL: {what} within {limit} %: {sum(off <= limit for off in errors)} of {len(errors)}; median off "
               f"{np.median(errors):.1f} %, worst {max(errors):.1f} %")
@@ -427,11 +427,7 @@ def write_summary(folder):
                     judged.append((figure, f"{row['model']} B={row['B']} S={row['S']}", convert(float(paper)), convert(values)))
     for figure in ("7", "8"):
         entries += unstated(figure, sweeps.get(f"figure{figure}"), predicted.get(f"figure{figure}"), entries)
-    text = io.StringIO()
-    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    table.writerows(entry for entry, _ in entries)
-    write_whole(folder / "summary.csv", lambda partial: partial.write_text(text.getvalue(), encoding="utf-8"))
+    write_csv(folder / "summary.csv", [COLUMNS, *([entry[column] for column in COLUMNS] for entry, _ in entries)])
     print_judgement(judged)
     write_predictions(folder, sweeps, predictions)
     print(f"summary  {folder / 'summary.csv'}")

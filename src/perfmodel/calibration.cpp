@@ -134,56 +134,50 @@ PhaseRates fit_phase(const std::vector<StepSample>& samples, const std::string& 
   return {x[0], rate_of(x[1]), rate_of(x[2]), rate_of(x[3])};
 }
 
-/// Seconds of the collectives of a sample's phases as the machine has them, in the order of
-/// sample.collectives, and what was measured, relative to the step, so that long steps do not decide alone.
-/// Gathers of weights are fitted apart.
-void add_collectives(const StepSample& sample, const Machine& machine, std::vector<double>& modelled,
-                     std::vector<double>& measured) {
-  const auto prediction = predict(machine, sample.scenario);
-  for (const auto& [phase, seconds] : sample.collectives) {
-    if (phase == "gather weights") continue;
-    for (const auto& one : prediction.phases) {
-      if (one.name != phase) continue;
-      modelled.push_back((one.wait + one.wire) / sample.step);
-      measured.push_back(seconds / sample.step);
+/// Of every phase with a collective in every sample: the model's seconds less the measured ones, relative to
+/// the step, so that long steps do not decide alone. Gathers of weights are fitted apart.
+std::vector<double> collective_errors(const std::vector<StepSample>& samples, const Machine& machine) {
+  std::vector<double> errors;
+  for (const auto& sample : samples)
+    for (const auto& phase : predict(machine, sample.scenario).phases) {
+      const auto measured = sample.collectives.find(phase.name);
+      if (measured != sample.collectives.end() && phase.name != "gather weights")
+        errors.push_back((phase.wait + phase.wire - measured->second) / sample.step);
     }
-  }
+  return errors;
 }
 
-/// Waits make a collective longer, or shorter where bytes move meanwhile: linear in the constants but for
-/// where the one passes into the other. So by linear steps, from where all waits are long.
+/// What waits add to a collective is linear in the constants but for where bytes that move meanwhile hide
+/// them. So by linear steps, from where all waits are long.
 void fit_skew(const std::vector<StepSample>& samples, Machine& machine) {
-  const auto values_of = [&](const SkewRates& skew, std::vector<double>& measured) {
+  const auto errors_with = [&](double per_call, double of_work) {
     Machine trial = machine;
-    trial.skew = skew;
-    std::vector<double> modelled;
-    measured.clear();
-    for (const auto& sample : samples) add_collectives(sample, trial, modelled, measured);
-    return modelled;
+    trial.skew.seconds_per_call = per_call;
+    trial.skew.share_of_work = of_work;
+    return collective_errors(samples, trial);
   };
-  SkewRates best = machine.skew, here{1, 1, machine.skew.share_of_wire};
-  double least = no_limit;
+  SkewRates best = machine.skew;
+  double per_call = 1, of_work = 1, least = no_limit;
   for (int round = 0; round < 12; ++round) {
-    std::vector<double> measured;
-    const auto at = values_of(here, measured);
-    if (at.empty()) return;
-    double error = 0;
-    for (std::size_t i = 0; i < at.size(); ++i) error += std::pow(at[i] - measured[i], 2);
-    if (round > 0 && error < least) least = error, best = here;
+    const auto errors = errors_with(per_call, of_work);
+    if (errors.empty()) return;
+    const double sum = std::inner_product(errors.begin(), errors.end(), errors.begin(), 0.0);
+    if (round > 0 && sum < least) {
+      least = sum;
+      best.seconds_per_call = per_call;
+      best.share_of_work = of_work;
+    }
     const double h = 1e-7;
-    const auto by_call =
-                   values_of({here.seconds_per_call + h, here.share_of_work, here.share_of_wire}, measured),
-               by_work =
-                   values_of({here.seconds_per_call, here.share_of_work + h, here.share_of_wire}, measured);
+    const auto by_call = errors_with(per_call + h, of_work), by_work = errors_with(per_call, of_work + h);
     std::vector<std::vector<double>> rows;
     std::vector<double> values;
-    for (std::size_t i = 0; i < at.size(); ++i) {
-      rows.push_back({(by_call[i] - at[i]) / h, (by_work[i] - at[i]) / h});
-      values.push_back(measured[i] - at[i] + rows[i][0] * here.seconds_per_call +
-                       rows[i][1] * here.share_of_work);
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      rows.push_back({(by_call[i] - errors[i]) / h, (by_work[i] - errors[i]) / h});
+      values.push_back(rows[i][0] * per_call + rows[i][1] * of_work - errors[i]);
     }
     const auto x = nonnegative_least_squares(rows, values);
-    here = {x[0], x[1], here.share_of_wire};
+    per_call = x[0];
+    of_work = x[1];
   }
   machine.skew = best;
 }

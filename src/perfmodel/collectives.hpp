@@ -8,8 +8,6 @@
 
 namespace minisp::perfmodel {
 
-enum class Collective { all_to_all, all_gather };
-
 /// What a rank of a class sends in one call, in blocks of `bytes_per_peer`.
 struct Blocks {
   double peers_on_node = 0, peers_off_node = 0;  ///< ranks that it sends to

@@ -211,7 +211,7 @@ std::string dip(const std::vector<FigureResidual>& rows, const FigureRow& row) {
     if (one.row.length < row.length && (!before || one.row.length > before->length)) before = &one.row;
     if (one.row.length > row.length && (!after || one.row.length < after->length)) after = &one.row;
   }
-  // Falling on the way to S, and rising behind it or at the next row: no sum of terms in S does that.
+  // Falling on the way to S, and rising behind it or at the next row: terms that grow with S hardly do that.
   if (!is_ratio(row) || !after) return "";
   const bool falls_after = *after->basp < *row.basp, falls_before = before && *before->basp > *row.basp;
   return falls_after || falls_before

@@ -39,8 +39,8 @@ struct CollectiveRates {
 struct SkewRates {
   double seconds_per_call = 0;
   double share_of_work = 0;
-  double share_of_wire =
-      0;  ///< of a collective off the node: how much later than the mean rank the last one leaves it
+  /// Of a collective off the node: how much later than the mean rank the last one leaves it.
+  double share_of_wire = 0;
 };
 
 /// Ranks that take turns on a core. Between two collectives a rank that needs c seconds of the core for

@@ -12,6 +12,8 @@ namespace minisp::perfmodel {
 
 using Index = std::int64_t;
 
+enum class Collective { all_to_all, all_gather };
+
 /// How ranks are laid on nodes: `contiguous` fills one node after the other, `strided` deals ranks out in
 /// turn.
 enum class Mapping { contiguous, strided };

@@ -47,19 +47,23 @@ class Segment {
   }
   /// The ranks leave a collective that took `seconds` over links, and begin to compute.
   void begin(const Machine& machine, double seconds) { late_ = machine.skew.share_of_wire * seconds; }
-  /// Books the segment's own times; returns what the mean rank then waits for the last of `ranks`.
-  double close(const Machine& machine, Index ranks, Timeline& line) {
+  struct Times {
+    double own = 0, wait = 0;
+  };
+  /// Books the segment's own times; the mean rank then waits for the last of `ranks`.
+  Times close(const Machine& machine, Index ranks, Timeline& line) {
     const double n = machine.share.ranks_per_core, turn = machine.share.seconds_per_turn;
     const double factor = alone_ > 0 ? 1 + (n - 1) * alone_ / (alone_ + turn) : 1;
     for (const auto& [phase, seconds] : parts_) line.phases[phase].own += factor * seconds;
     // The last one to begin has the core for itself while the others have done already.
     const double late = std::max(0.0, late_ - (n - 1) * alone_);
-    const double wait =
-        ranks == 1 ? 0 : (n - factor) * alone_ + skew_seconds(machine.skew, ranks, n * alone_) + late;
+    const Times times{
+        factor * alone_,
+        ranks == 1 ? 0 : (n - factor) * alone_ + skew_seconds(machine.skew, ranks, n * alone_) + late};
     late_ = 0;
     parts_.clear();
     alone_ = 0;
-    return wait;
+    return times;
   }
 
  private:
@@ -89,9 +93,8 @@ Timeline timeline_of(const Machine& machine, const Scenario& s, const PeersOfSco
       line.phases[phase].wire += machine.exposed_gathers * event.calls * together;
       continue;
     }
-    const double before = line.total();
-    const double wait = segment.close(machine, peers.group_ranks, line);
-    bucket.rest(line.total() - before + wait);
+    const auto [own, wait] = segment.close(machine, peers.group_ranks, line);
+    bucket.rest(own + wait);
     const double burst = bucket.take(bytes_of_link(call));
     const double first = wire_seconds(rates, call, burst), last = last_wire_seconds(rates, call);
     // What early ranks send moves before the last one is there.
@@ -100,7 +103,7 @@ Timeline timeline_of(const Machine& machine, const Scenario& s, const PeersOfSco
     if (peers.node_sends > 0) segment.begin(machine, first);
   }
   // What is computed last is waited for in the next step, where ranks meet first.
-  const double wait = segment.close(machine, s.decomposition.ranks, line);
+  const double wait = segment.close(machine, s.decomposition.ranks, line).wait;
   if (!first_collective.empty()) line.phases[line.index(first_collective)].wait += wait;
   return line;
 }

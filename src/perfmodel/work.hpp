@@ -5,7 +5,6 @@
 #pragma once
 
 #include "config/config.hpp"
-#include "perfmodel/collectives.hpp"
 #include "perfmodel/peers.hpp"
 
 #include <string>
